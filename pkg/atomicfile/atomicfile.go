@@ -1,0 +1,97 @@
+// Package atomicfile replaces a file so that a reader, or a crash at any
+// moment, finds either the old content or the new one, whole.
+package atomicfile
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// Write puts data at path: a temporary file in the same directory, fsync,
+// rename, fsync of the directory. When it returns nil the new content survives
+// a power cut. An existing file keeps its mode and owner, a new one gets mode
+// whatever the umask; a symbolic link is followed, not replaced.
+func Write(path string, data []byte, mode os.FileMode) error {
+	target, old, err := resolve(path)
+	if err != nil {
+		return err
+	}
+	dir := filepath.Dir(target)
+	tmp, err := os.CreateTemp(dir, "."+filepath.Base(target)+".*")
+	if err != nil {
+		return err
+	}
+	if err := fill(tmp, data, mode, old); err != nil {
+		return errors.Join(err, os.Remove(tmp.Name()))
+	}
+	if err := os.Rename(tmp.Name(), target); err != nil {
+		return errors.Join(err, os.Remove(tmp.Name()))
+	}
+	return SyncDir(dir)
+}
+
+// resolve follows symbolic links and returns the file that is there now, if
+// there is one.
+func resolve(path string) (string, fs.FileInfo, error) {
+	target, err := filepath.EvalSymlinks(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return path, nil, nil
+	}
+	if err != nil {
+		return "", nil, err
+	}
+	old, err := os.Stat(target)
+	if err != nil {
+		return "", nil, err
+	}
+	if !old.Mode().IsRegular() {
+		return "", nil, fmt.Errorf("replace %s: not a regular file", path)
+	}
+	return target, old, nil
+}
+
+func fill(tmp *os.File, data []byte, mode os.FileMode, old fs.FileInfo) error {
+	err := func() error {
+		if _, err := tmp.Write(data); err != nil {
+			return err
+		}
+		if old != nil {
+			mode = old.Mode().Perm()
+			if err := keepOwner(tmp, old); err != nil {
+				return err
+			}
+		}
+		if err := tmp.Chmod(mode); err != nil {
+			return err
+		}
+		return tmp.Sync()
+	}()
+	return errors.Join(err, tmp.Close())
+}
+
+// keepOwner gives tmp the owner of old. Only root may do so for a stranger's
+// file; for anyone else the new owner is the writer, as with any new file.
+func keepOwner(tmp *os.File, old fs.FileInfo) error {
+	st, ok := old.Sys().(*syscall.Stat_t)
+	if !ok {
+		return nil
+	}
+	err := tmp.Chown(int(st.Uid), int(st.Gid))
+	if errors.Is(err, fs.ErrPermission) {
+		return nil
+	}
+	return err
+}
+
+// SyncDir makes the names in dir durable: what was created, renamed or removed.
+func SyncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
