@@ -1,0 +1,161 @@
+package salesforce
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"iter"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Query runs a SOQL query and gives its records, fetching page after page as
+// they are used up. An error ends it. One of KindLocator means that the rest
+// has expired: run the query again from where the records left off.
+func (c *Client) Query(ctx context.Context, soql string) iter.Seq2[json.RawMessage, error] {
+	return c.query(ctx, "query?q="+url.QueryEscape(soql))
+}
+
+func (c *Client) query(ctx context.Context, path string) iter.Seq2[json.RawMessage, error] {
+	return func(yield func(json.RawMessage, error) bool) {
+		for {
+			page, err := c.page(ctx, path)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for _, rec := range page.Records {
+				if !yield(rec, nil) {
+					return
+				}
+			}
+			if *page.Done {
+				return
+			}
+			path = page.Next
+		}
+	}
+}
+
+type page struct {
+	Done    *bool             `json:"done"`
+	Next    string            `json:"nextRecordsUrl"`
+	Records []json.RawMessage `json:"records"`
+}
+
+func (c *Client) page(ctx context.Context, path string) (page, error) {
+	var p page
+	err := c.do(ctx, "query", path, func(a *answer) error {
+		body, err := a.readJSON(c.secrets())
+		if err != nil {
+			return err
+		}
+		p = page{}
+		odd := &Error{Op: "query", Kind: KindNotJSON, Status: a.status}
+		switch err := json.Unmarshal(body, &p); {
+		case err != nil, p.Done == nil, p.Records == nil:
+			odd.Message = "the answer is no query result"
+			return odd
+		case !*p.Done && (p.Next == "" || p.Next == path):
+			odd.Message = "the answer says that there is more, but not where"
+			return odd
+		}
+		for _, rec := range p.Records {
+			if len(rec) == 0 || rec[0] != '{' {
+				odd.Message = "the answer holds a record that is no object"
+				return odd
+			}
+		}
+		return nil
+	})
+	return p, err
+}
+
+// Get gives a JSON answer, whole. A path without a slash in front is below
+// /services/data/vNN.0/, as "limits/".
+func (c *Client) Get(ctx context.Context, path string) ([]byte, error) {
+	var body []byte
+	err := c.do(ctx, "get "+opPath(path), path, func(a *answer) error {
+		var err error
+		body, err = a.readJSON(c.secrets())
+		return err
+	})
+	return body, err
+}
+
+// Open begins a download. The body is the file as it comes, without
+// compression; it has been found to be neither a page nor JSON, and may be
+// empty. Reading it has no bound in time as long as it moves. The caller
+// closes it, and asks anew when a read fails.
+func (c *Client) Open(ctx context.Context, path string) (io.ReadCloser, error) {
+	var body io.ReadCloser
+	err := c.do(ctx, "download "+opPath(path), path, func(a *answer) error {
+		var err error
+		body, err = a.open(c.secrets())
+		return err
+	})
+	return body, err
+}
+
+// opPath is a path fit for a message.
+func opPath(path string) string {
+	path, _, _ = strings.Cut(path, "?")
+	return clip(path)
+}
+
+// secrets are what no message may hold.
+func (c *Client) secrets() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.sess.cur == nil {
+		return nil
+	}
+	return []string{c.sess.cur.Access}
+}
+
+// Quote makes a SOQL string literal of s.
+func Quote(s string) string {
+	var b strings.Builder
+	b.WriteByte('\'')
+	for _, r := range s {
+		switch r {
+		case '\'', '\\':
+			b.WriteByte('\\')
+			b.WriteRune(r)
+		case '\n':
+			b.WriteString(`\n`)
+		case '\r':
+			b.WriteString(`\r`)
+		case '\t':
+			b.WriteString(`\t`)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	b.WriteByte('\'')
+	return b.String()
+}
+
+// QuoteList makes a SOQL list of string literals, as after IN.
+func QuoteList(list []string) string {
+	quoted := make([]string, len(list))
+	for i, s := range list {
+		quoted[i] = Quote(s)
+	}
+	return "(" + strings.Join(quoted, ",") + ")"
+}
+
+// DateTime makes a SOQL dateTime literal, in UTC with milliseconds. The form
+// that REST answers with, +0000 without a colon, is none that SOQL promises to take.
+func DateTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
+
+// ParseTime reads a time as REST gives it, 2026-07-01T10:00:00.000+0000, and
+// every RFC 3339 form.
+func ParseTime(s string) (time.Time, error) {
+	if t, err := time.Parse("2006-01-02T15:04:05.999999999Z0700", s); err == nil {
+		return t.UTC(), nil
+	}
+	t, err := time.Parse(time.RFC3339Nano, s)
+	return t.UTC(), err
+}
