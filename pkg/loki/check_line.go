@@ -1,5 +1,10 @@
 package loki
 
+import (
+	"strconv"
+	"unicode/utf8"
+)
+
 // AppendCut appends line cut down to at most max bytes, on a UTF-8 boundary
 // and with a marker that tells the original length, inside the max:
 //
@@ -7,4 +12,33 @@ package loki
 //
 // A max that leaves no room for the marker gives a plain cut. A line that fits
 // is appended as it is.
-func AppendCut(dst, line []byte, max int) []byte { return append(dst, line...) }
+func AppendCut(dst, line []byte, max int) []byte {
+	if len(line) <= max {
+		return append(dst, line...)
+	}
+	var stack [64]byte
+	marker := append(stack[:0], "…[truncated, original "...)
+	marker = strconv.AppendInt(marker, int64(len(line)), 10)
+	marker = append(marker, " bytes]"...)
+	if len(marker) > max {
+		marker = nil
+	}
+	dst = append(dst, line[:cutAt(line, max-len(marker))]...)
+	return append(dst, marker...)
+}
+
+// cutAt is the largest place up to max at which line can be cut without
+// splitting a character. Bytes that are no UTF-8 are characters of their own.
+func cutAt(line []byte, max int) int {
+	if max <= 0 {
+		return 0
+	}
+	for back := 0; back < utf8.UTFMax && back < max; back++ {
+		start := max - back
+		if !utf8.RuneStart(line[start]) {
+			continue
+		}
+		return start
+	}
+	return max
+}
