@@ -1,0 +1,284 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/peterbourgon/ff/v3/ffcli"
+
+	"sf2loki/pkg/fdio"
+	"sf2loki/pkg/sysexits"
+)
+
+// App is what one run of a program shares with its commands. newRoot gets it
+// before anything is parsed; Log, Instance and the values of flags are ready
+// when Exec is called.
+type App struct {
+	Name                  string
+	Stdin, Stdout, Stderr *os.File
+	LookupEnv             func(string) (string, bool)
+
+	Log      *slog.Logger // stderr, by --log-format and --log-level; bears program and run_id
+	Instance string       // --instance; by default the host's name, with "-LANE" after it when there is a --lane
+	Metrics  *Metrics
+
+	start    time.Time
+	runID    atomic.Pointer[string]
+	common   common
+	term     *terminal
+	level    level // which of flags, environment, configuration is being parsed
+	secrets  []*SecretFlag
+	knownEnv []string
+	runLines map[*ffcli.Command]func(status *int) error
+	dash     int // operands before "--"; -1 when there was none
+
+	mu     sync.Mutex
+	status func() any
+	ready  func() error
+	report []ReportRow
+
+	finished sync.Once
+	code     sysexits.Code
+}
+
+// NewApp returns the App of the program name, on the process's own streams and
+// environment. Only tests need it: Main calls it by itself.
+func NewApp(name string) *App {
+	app := &App{
+		Name:  name,
+		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		LookupEnv: os.LookupEnv,
+		start:     time.Now(),
+		runLines:  map[*ffcli.Command]func(*int) error{},
+		dash:      -1,
+	}
+	app.SetRunID(newRunID(app.start))
+	app.term = &terminal{w: app.Stderr}
+	app.Log = app.newLogger()
+	app.Metrics = newMetrics(name)
+	return app
+}
+
+// Main runs the program name with the arguments, environment and streams of
+// the process, and exits. It is all that a main function calls.
+func Main(name string, newRoot func(app *App) *ffcli.Command) {
+	os.Exit(int(NewApp(name).Run(os.Args[1:], newRoot)))
+}
+
+// Run is Main without the exit: it returns the status.
+func (app *App) Run(args []string, newRoot func(app *App) *ffcli.Command) sysexits.Code {
+	root := newRoot(app)
+	app.addCompletion(root)
+	ctx, stop := app.watchSignals()
+	defer stop()
+
+	var end func(*int) error
+	err := app.checkStdout()
+	if err == nil {
+		end, err = app.run(ctx, root, args)
+	}
+	return app.finish(ctx, err, end)
+}
+
+// run returns the function that writes the run's last line, if the command has
+// one, and how the command ended.
+func (app *App) run(ctx context.Context, root *ffcli.Command, args []string) (end func(*int) error, err error) {
+	inv, err := pick(root, args)
+	switch {
+	case inv.version:
+		return nil, app.printVersion()
+	case inv.help:
+		return nil, app.printHelp(inv)
+	}
+	if inv.cmd != nil {
+		end = app.runLines[inv.cmd]
+	}
+	if end != nil {
+		if err := end(nil); err != nil {
+			return nil, err
+		}
+	}
+	if err != nil {
+		return end, err
+	}
+	if err := app.parse(root, inv); err != nil {
+		return end, err
+	}
+	stop, err := app.begin(root)
+	if err != nil {
+		return end, err
+	}
+	defer stop()
+	return end, inv.cmd.Exec(ctx, inv.operands)
+}
+
+// begin starts what the common flags ask for.
+func (app *App) begin(root *ffcli.Command) (stop func(), err error) {
+	if err := app.setInstance(); err != nil {
+		return nil, err
+	}
+	app.warnUnknownEnv(root)
+	return app.startMetrics()
+}
+
+// finish says once how the run ended: the last run line, the report, the
+// metrics file, one line on stderr. It returns the exit status.
+func (app *App) finish(ctx context.Context, err error, end func(*int) error) sysexits.Code {
+	app.finished.Do(func() {
+		code, quiet := app.judge(ctx, err)
+		if end != nil {
+			status := int(code)
+			if werr := end(&status); werr != nil && code == sysexits.OK {
+				err = werr
+				code, quiet = app.judge(ctx, err)
+			}
+		}
+		app.logAccount()
+		for _, write := range []func(sysexits.Code) error{app.writeReport, app.Metrics.writeLast} {
+			if werr := write(code); werr != nil {
+				app.Log.Error(werr.Error())
+				if code == sysexits.OK {
+					code = sysexits.IOErr
+				}
+			}
+		}
+		if err != nil && !quiet {
+			app.printError(err, code)
+		}
+		app.code = code
+	})
+	return app.code
+}
+
+// judge tells the exit status of err and whether there is nothing to say.
+func (app *App) judge(ctx context.Context, err error) (code sysexits.Code, quiet bool) {
+	if errors.Is(context.Cause(ctx), fdio.ErrReaderGone) || errors.Is(err, fdio.ErrReaderGone) {
+		return sysexits.IOErr, true
+	}
+	var path *fs.PathError
+	if errors.As(err, &path) && path.Path == app.Stdout.Name() {
+		if errors.Is(err, syscall.EPIPE) {
+			return sysexits.IOErr, true
+		}
+		if !sysexits.Coded(err) {
+			return sysexits.IOErr, false
+		}
+	}
+	if err != nil && !sysexits.Coded(err) && ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return sysexits.TempFail, false
+	}
+	return sysexits.Of(err), false
+}
+
+// printError prints err on one line, and what may help on another.
+func (app *App) printError(err error, code sysexits.Code) {
+	text := oneLine(err.Error())
+	hint := hintOf(err)
+	if app.common.logFormat == "json" {
+		args := []any{slog.Int("status", int(code))}
+		if hint != "" {
+			args = append(args, slog.String("hint", hint))
+		}
+		app.Log.Error(text, args...)
+		return
+	}
+	out := fmt.Sprintf("%s: %s\n", app.Name, text)
+	if hint != "" {
+		out += fmt.Sprintf("%s: hint: %s\n", app.Name, oneLine(hint))
+	}
+	app.term.Write([]byte(out))
+}
+
+func oneLine(s string) string {
+	return strings.ReplaceAll(strings.TrimSpace(s), "\n", "; ")
+}
+
+// RunID is the run's id: its own, until SetRunID adopts that of the pipe's
+// first stage.
+func (app *App) RunID() string { return *app.runID.Load() }
+
+// SetRunID makes id the run's id in logs, report and status from here on.
+func (app *App) SetRunID(id string) { app.runID.Store(&id) }
+
+// OnUSR1 sets what a status snapshot shows: SIGUSR1 prints it on stderr as one
+// line of JSON, /statusz serves it. fn may be called at any time, from any
+// goroutine.
+func (app *App) OnUSR1(fn func() any) {
+	app.mu.Lock()
+	defer app.mu.Unlock()
+	app.status = fn
+}
+
+// OnReady sets what /readyz asks: an error is a 503 with its text. Without it
+// a program is ready once its Exec runs.
+func (app *App) OnReady(fn func() error) {
+	app.mu.Lock()
+	defer app.mu.Unlock()
+	app.ready = fn
+}
+
+// OnRun has fn called as the first and the last thing of a run of cmd, before
+// flags are parsed (status nil) and with the exit status: there sf-pull,
+// loki-push and dl-replay cat write their run lines. Help and version are no
+// runs.
+func (app *App) OnRun(cmd *ffcli.Command, fn func(status *int) error) { app.runLines[cmd] = fn }
+
+// KnownEnv names environment variables that the program reads by itself, so
+// that they are not reported as unknown.
+func (app *App) KnownEnv(names ...string) { app.knownEnv = append(app.knownEnv, names...) }
+
+// SplitDash splits the operands that Exec got at the "--" of the command line,
+// for commands that start another: `lease LEASE -- CMD`. found is false, and
+// all operands are before it, when there was none.
+func (app *App) SplitDash(args []string) (before, after []string, found bool) {
+	if app.dash < 0 || app.dash > len(args) {
+		return args, nil, false
+	}
+	return args[:app.dash], args[app.dash:], true
+}
+
+// FlagSet returns a new flag set with the flags that all commands share:
+// config, log-format, log-level, instance, report, metrics-listen and
+// metrics-file. `grace` is not among them: a command that drains declares it
+// with its own default.
+func (app *App) FlagSet(name string) *flag.FlagSet {
+	fs := flag.NewFlagSet(name, flag.ContinueOnError)
+	app.common.register(fs)
+	return fs
+}
+
+// Prefix is what the names of the program's environment variables begin with:
+// LOKI_PUSH for loki-push.
+func (app *App) Prefix() string {
+	return strings.ToUpper(strings.ReplaceAll(app.Name, "-", "_"))
+}
+
+func (app *App) setInstance() error {
+	name := app.common.instance
+	if name == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			return sysexits.Wrap(sysexits.Config, fmt.Errorf("find the host's name for --instance: %w", err))
+		}
+		name = host
+		if app.common.lane != "" {
+			name += "-" + app.common.lane
+		}
+	}
+	if strings.ContainsFunc(name, func(r rune) bool { return r == '/' || r <= ' ' || r == 0x7f }) || name[0] == '.' {
+		return sysexits.Errorf(sysexits.Usage, "instance %q: it becomes part of file names: no slash, space or leading dot", name)
+	}
+	app.Instance = name
+	app.Metrics.setInstance(name)
+	return nil
+}

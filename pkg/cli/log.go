@@ -1,0 +1,101 @@
+package cli
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"io"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/term"
+)
+
+// newLogger makes the logger that the flags ask for.
+func (app *App) newLogger() *slog.Logger {
+	var lvl slog.Level
+	if err := lvl.UnmarshalText([]byte(app.common.logLevel)); err != nil {
+		lvl = slog.LevelInfo // before flags are parsed
+	}
+	opts := &slog.HandlerOptions{Level: lvl}
+	var h slog.Handler = slog.NewTextHandler(app.term, opts)
+	if app.common.logFormat == "json" {
+		h = slog.NewJSONHandler(app.term, opts)
+	}
+	return slog.New(&runHandler{h, app}).With("program", app.Name)
+}
+
+// runHandler adds the run's id, which loki-push learns from its input.
+type runHandler struct {
+	slog.Handler
+	app *App
+}
+
+func (h *runHandler) Handle(ctx context.Context, r slog.Record) error {
+	r.AddAttrs(slog.String("run_id", h.app.RunID()))
+	return h.Handler.Handle(ctx, r)
+}
+
+func (h *runHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &runHandler{h.Handler.WithAttrs(attrs), h.app}
+}
+
+func (h *runHandler) WithGroup(name string) slog.Handler {
+	return &runHandler{h.Handler.WithGroup(name), h.app}
+}
+
+// newRunID returns a UUID of version 7: its first digits are the time, so that
+// ids sort by it.
+func newRunID(now time.Time) string {
+	var b [16]byte
+	rand.Read(b[:]) // never fails: it ends the program instead
+	var ms [8]byte
+	binary.BigEndian.PutUint64(ms[:], uint64(now.UnixMilli()))
+	copy(b[:6], ms[2:])
+	b[6] = b[6]&0x0f | 0x70
+	b[8] = b[8]&0x3f | 0x80
+	s := hex.EncodeToString(b[:])
+	return s[:8] + "-" + s[8:12] + "-" + s[12:16] + "-" + s[16:20] + "-" + s[20:]
+}
+
+// terminal is stderr, shared by messages and one progress line.
+type terminal struct {
+	mu   sync.Mutex
+	w    io.Writer
+	line bool // a progress line stands there
+}
+
+const clearLine = "\r\x1b[K"
+
+func (t *terminal) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.line {
+		t.line = false
+		io.WriteString(t.w, clearLine)
+	}
+	return t.w.Write(p)
+}
+
+func (t *terminal) progress(text string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.line = text != ""
+	io.WriteString(t.w, clearLine+text)
+}
+
+// Progress shows text on a line that it overwrites each time, only when stderr
+// is a terminal and messages are text. An empty text removes the line.
+func (app *App) Progress(text string) {
+	if app.common.logFormat == "text" && isTerminal(app.Stderr) {
+		app.term.progress(text)
+	}
+}
+
+// StdinIsTerminal reports whether a person would have to type the input.
+func (app *App) StdinIsTerminal() bool { return isTerminal(app.Stdin) }
+
+func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
