@@ -1,171 +1,234 @@
 package loki
 
 import (
-	"time"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
 
 	"sf2loki/pkg/record"
 	"sf2loki/pkg/sysexits"
 )
 
-// MaxBody bounds what is kept of an answer's body, in bytes. Loki's texts have
-// no bound: 2,000 bad entries made 322 KB.
-const MaxBody = 8 << 10
-
-// Answer is what came back for one request.
-type Answer struct {
-	Status      int
-	Body        []byte // at most MaxBody bytes
-	ContentType string
-	Location    string        // of a redirect, without userinfo and query
-	RetryAfter  time.Duration // what the server asked for, capped; 0 nothing
-	Err         error         // no answer: transport, time-out, context; holds no secret
-	Sent        int64         // bytes of the request's body as sent, compressed
-}
-
-// Class says what an answer proves and who is at fault.
-type Class int
-
-// The classes. The zero Class is none of them.
-const (
-	_ Class = iota
-	// Stored: every entry of the request is stored.
-	Stored
-	// Partial: the entries that the Faults explain were refused for good, all
-	// others are stored. Faults is not a complete list: an ingester's text
-	// replaces the distributor's. A Fault of WholeStream refuses all entries.
-	Partial
-	// Refused: nothing is stored, and an entry (or the stream's labels, then
-	// the Fault is WholeStream) is at fault.
-	Refused
-	// TooLarge: nothing is stored; halve. Limit tells the size if named.
-	TooLarge
-	// RateLimited: the tenant's rate; nothing is stored. A request larger than
-	// the burst is answered so for ever: split when it goes on.
-	RateLimited
-	// StreamRate: this stream's rate. A part may be stored; send the same again.
-	StreamRate
-	// StreamLimit: the tenant has too many active streams for this new one.
-	// Nothing of this stream is stored; others may go on.
-	StreamLimit
-	// Busy: 5xx, transport, time-out. Whether it is stored is unknown.
-	Busy
-	// Misconfigured: refused for what no entry can help: credentials, path,
-	// tenant, blocked ingestion, redirect, a body that could not be decoded.
-	Misconfigured
-	// NotLoki: the answer is somebody else's, a proxy's page for instance.
-	NotLoki
-)
-
-// Kind names a fault by the reason that Loki itself counts it under
-// (loki_discarded_samples_total{reason}), where it has one.
-type Kind string
-
-// The kinds of faults.
-const (
-	KindTooOld             Kind = "greater_than_max_sample_age"
-	KindTooNew             Kind = "too_far_in_future"
-	KindTooFarBehind       Kind = "too_far_behind"
-	KindLineTooLong        Kind = "line_too_long"
-	KindMetadataDisallowed Kind = "disallowed_structured_metadata"
-	KindMetadataTooLarge   Kind = "structured_metadata_too_large"
-	KindMetadataTooMany    Kind = "structured_metadata_too_many"
-	KindMetadataName       Kind = "invalid_metadata_name" // a 500, not counted by Loki
-	KindLabelCount         Kind = "max_label_names_per_series"
-	KindLabelName          Kind = "label_name_too_long"
-	KindLabelValue         Kind = "label_value_too_long"
-	KindLabelDuplicate     Kind = "duplicate_label_names"
-	KindLabelSyntax        Kind = "invalid_labels"
-	KindNoLabels           Kind = "missing_labels"
-	KindRequiredLabels     Kind = "missing_enforced_labels"
-	KindReservedLabels     Kind = "reserved_labels"
-	KindOther              Kind = "other" // a text of Loki's that is not known here
-)
-
-// Fault is one kind of refusal that an answer names, with what the text tells
-// about the entries that it meets.
-type Fault struct {
-	Kind   Kind
-	Reason record.Reason
-	// WholeStream: the labels are at fault, so every entry of the request is.
-	WholeStream bool
-	// Stops: no entry will ever pass until the configuration is changed; the
-	// breaker need not wait for a thousand of them.
-	Stops bool
-
-	Count int   // entries that the texts of this kind stand for, as far as read
-	Limit int64 // the limit named: bytes, pairs, labels; 0 when none is
-	// Oldest is the oldest acceptable time that the text names, in nanoseconds,
-	// whole seconds rounded down; 0 when none is named.
-	Oldest int64
-	// Named are the times of refused entries, in the order of the text.
-	Named []NamedTime
-	// Ignored of Total entries of the stream (an ingester's text); Total counts
-	// those that passed the distributor. 0 of 0: not told.
-	Ignored, Total int
-}
-
-// NamedTime is a time that a text gives for refused entries, in nanoseconds:
-// exact, or only the whole second that it lies in. Count entries have it.
-type NamedTime struct {
-	Time  int64
-	Exact bool
-	Count int
-}
-
-// Verdict is the meaning of an answer.
-type Verdict struct {
-	Class  Class
-	Status int // 0: no answer
-	// Detail is the server's own words (or the transport's error): valid UTF-8,
-	// at most record.MaxDetail bytes. It may quote label values.
-	Detail string
-	// Hint is what an operator can do about it, where that is known.
-	Hint string
-	// Code is the exit status for giving up on this answer: 69, 77 or 78; OK
-	// when Stored.
-	Code       sysexits.Code
-	RetryAfter time.Duration
-	// Faults are the kinds of refusal of Partial and Refused, at least one.
-	Faults []Fault
-	// Limit is what the text names: TooLarge the bytes of a request, compressed
-	// when LimitCompressed; RateLimited and StreamRate bytes per second.
-	Limit           int64
-	LimitCompressed bool
-	// Bytes is the size of the request as RateLimited counted it.
-	Bytes int64
-	// Sharded: Loki deals this stream's entries over shards, so its answers
-	// prove the last shard only.
-	Sharded bool
-}
-
 // Judge says what an answer means. It never says Stored but for a status of
-// 204, or of 200 with an empty or a JSON body.
-func Judge(a Answer) Verdict { return Verdict{Class: Busy} }
-
-// EntryFacts is an entry as the predicates see it: as it was pushed.
-type EntryFacts struct {
-	Time          int64 // nanoseconds
-	LineBytes     int
-	MetadataBytes int // names and values
-	MetadataPairs int
-}
-
-// Suspect is what a verdict says about one entry of the request.
-type Suspect struct {
-	// Fault is the index in Verdict.Faults that explains the entry's refusal;
-	// -1: none does.
-	Fault int
-	// Sure: the text proves it. Otherwise the entry may as well have been
-	// stored (times are told in whole seconds): let the next answer decide.
-	Sure bool
-}
-
-// Suspects appends to dst one Suspect for each entry of the request, which must
-// be given in the order in which it was pushed, times ascending. It is for
-// Partial and Refused.
-func (v *Verdict) Suspects(dst []Suspect, entries []EntryFacts) []Suspect {
-	for range entries {
-		dst = append(dst, Suspect{Fault: -1})
+// 204, or of 200 with an empty or a JSON body that reports no error: any other
+// 2xx comes from a block (260) or from somebody who is not Loki.
+//
+// The texts are templates of Loki's distributor, ingester and push parser.
+// They quote label sets, tenants and excerpts of what was sent, so they are
+// matched by structure, with the label sets taken out: a label value can hold
+// any of these texts.
+func Judge(a Answer) Verdict {
+	v := Verdict{Status: a.Status, RetryAfter: a.RetryAfter, Code: sysexits.Config}
+	if a.Err != nil || a.Status == 0 {
+		return judgeSilence(v, a.Err)
 	}
-	return dst
+	v.Detail = cleanDetail(a.Body)
+	b := newBody(a)
+	switch {
+	case a.Status == http.StatusNoContent:
+		return Verdict{Class: Stored, Status: a.Status}
+	case a.Status == http.StatusOK:
+		return judgeOK(v, a, &b)
+	case strings.HasPrefix(b.bare(), "ingestion blocked for user"):
+		return misconfigured(v, "the tenant's ingestion is blocked (block_ingestion_until)")
+	case a.Status >= 300 && a.Status < 400:
+		if a.Location != "" {
+			v.Detail = cutText("redirect to "+a.Location, record.MaxDetail)
+		}
+		return misconfigured(v, "redirects are not followed: give the final address")
+	case a.Status == http.StatusBadRequest:
+		return judgeBadRequest(v, &b)
+	case a.Status == http.StatusUnauthorized, a.Status == http.StatusForbidden, a.Status == http.StatusProxyAuthRequired:
+		return judgeUnauthorized(v, &b)
+	case a.Status == http.StatusNotFound, a.Status == http.StatusMethodNotAllowed:
+		return misconfigured(v, "is the path of the URL right? Loki's is "+PushPath)
+	case a.Status == http.StatusRequestEntityTooLarge:
+		v.Class, v.Code = TooLarge, sysexits.DataErr
+		v.Limit = numberAfter(b.text, " vs ")
+		v.LimitCompressed = !strings.Contains(b.text, "decompressed")
+		return v
+	case a.Status == http.StatusTooManyRequests:
+		return judgeTooMany(v, &b)
+	case a.Status == http.StatusRequestTimeout, a.Status == http.StatusTooEarly, a.Status == 499:
+		v.Class, v.Code = Busy, sysexits.Unavailable
+		return v
+	case a.Status >= 500:
+		return judgeServerError(v, &b)
+	}
+	return misconfigured(v, "")
+}
+
+// judgeSilence is for a request that got no whole answer. An error that the
+// client marked as one of permission or configuration is that; every other one
+// may pass by itself.
+func judgeSilence(v Verdict, err error) Verdict {
+	v.Status = 0
+	v.Class, v.Code = Busy, sysexits.Unavailable
+	if err == nil {
+		err = errors.New("no answer")
+	}
+	v.Detail = cleanDetail([]byte(err.Error()))
+	if code := sysexits.Of(err); code == sysexits.NoPerm || code == sysexits.Config {
+		v.Class, v.Code = Misconfigured, code
+	}
+	return v
+}
+
+func judgeOK(v Verdict, a Answer, b *body) Verdict {
+	switch text := bytes.TrimSpace(a.Body); {
+	case len(text) == 0, (text[0] == '{' || text[0] == '[') && !reportsError(text):
+		return Verdict{Class: Stored, Status: a.Status}
+	case b.html:
+		v.Class, v.Hint = NotLoki, notLokiHint
+		return v
+	case text[0] == '{':
+		v.Class, v.Hint = NotLoki, "an answer of 200 that reports an error"
+		return v
+	}
+	return misconfigured(v, "an answer of 200 whose body Loki does not write")
+}
+
+const notLokiHint = "the answer is not Loki's: a proxy, a login page or another service is at this address"
+
+// reportsError tells whether a JSON answer of 200 says itself that it failed,
+// as gateways do that put the error into the body.
+func reportsError(text []byte) bool {
+	var said struct {
+		Status any `json:"status"`
+		Error  any `json:"error"`
+		Errors any `json:"errors"`
+	}
+	if text[0] != '{' || json.Unmarshal(text, &said) != nil {
+		return false // cut at MaxBody, or no object: nothing that says so
+	}
+	return said.Status == "error" || truthy(said.Error) || truthy(said.Errors)
+}
+
+func truthy(v any) bool {
+	switch v := v.(type) {
+	case nil:
+		return false
+	case bool:
+		return v
+	case string:
+		return v != ""
+	case float64:
+		return v != 0
+	case []any:
+		return len(v) > 0
+	}
+	return true
+}
+
+func judgeUnauthorized(v Verdict, b *body) Verdict {
+	v.Class, v.Code = Misconfigured, sysexits.NoPerm
+	switch {
+	case v.Status == http.StatusProxyAuthRequired:
+		v.Hint = "the proxy asks for credentials"
+	case strings.Contains(b.text, "no org id"):
+		v.Hint = "this Loki wants a tenant (X-Scope-OrgID)"
+	default:
+		v.Hint = "check tenant, user and password or token"
+	}
+	return v
+}
+
+func judgeTooMany(v Verdict, b *body) Verdict {
+	v.Class, v.Code, v.Sharded = RateLimited, sysexits.Unavailable, b.sharded
+	text := b.bare()
+	switch {
+	case strings.HasPrefix(text, "maximum active stream limit exceeded"):
+		v.Class = StreamLimit
+		v.Hint = "the tenant has too many active streams: fewer labels, or raise max_global_streams_per_user"
+	case strings.Contains(text, "reason: 'Per stream rate limit exceeded"):
+		v.Class = StreamRate
+		v.Limit = sizeAfter(text, "(limit: ")
+		v.Hint = "slow this stream down, or raise per_stream_rate_limit"
+	case strings.HasPrefix(text, "ingestion rate limit exceeded"):
+		v.Limit = numberAfter(text, "(limit: ")
+		v.Bytes = numberAfter(text, "totaling '")
+		v.Hint = "slow down, or raise ingestion_rate_mb and ingestion_burst_size_mb"
+	}
+	return v
+}
+
+func judgeServerError(v Verdict, b *body) Verdict {
+	v.Class, v.Code = Busy, sysexits.Unavailable
+	text := b.bare()
+	switch {
+	case strings.Contains(text, "message larger than max"):
+		v.Class, v.Code = TooLarge, sysexits.DataErr
+		v.Limit = numberAfter(text, " vs. ")
+	case !b.html && strings.HasPrefix(text, "label name is empty"),
+		!b.html && strings.HasPrefix(text, "normalization for label name "):
+		v.Class, v.Code = Refused, sysexits.DataErr
+		v.Faults = []Fault{{Kind: KindMetadataName, Reason: record.InvalidMetadata}}
+	}
+	return v
+}
+
+func judgeBadRequest(v Verdict, b *body) Verdict {
+	if b.html || b.binary {
+		v.Class, v.Hint = NotLoki, notLokiHint
+		return v
+	}
+	for _, c := range configTexts {
+		if c.match(b.bare()) {
+			return misconfigured(v, c.hint)
+		}
+	}
+	v.Code, v.Sharded = sysexits.DataErr, b.sharded
+	v.Faults, v.Class = readFaults(b)
+	if b.json && v.Faults[0].Kind == KindOther {
+		v.Faults, v.Class, v.Code, v.Hint = nil, NotLoki, sysexits.Config, notLokiHint
+	}
+	return v
+}
+
+func misconfigured(v Verdict, hint string) Verdict {
+	v.Class, v.Code, v.Hint = Misconfigured, sysexits.Config, hint
+	return v
+}
+
+// configText is a text of a 400 that no entry is to blame for: nothing that was
+// sent would have been taken.
+type configText struct {
+	prefix, contains string
+	hint             string
+}
+
+func (c configText) match(text string) bool {
+	return strings.HasPrefix(text, c.prefix) && strings.Contains(text, c.contains)
+}
+
+const (
+	tenantHint = "the server refuses this tenant (X-Scope-OrgID)"
+	mangled    = "the server could not decode the request: does something on the way change it?"
+)
+
+var configTexts = []configText{
+	{"tenant ID ", "", tenantHint},
+	{"multiple org IDs present", "", tenantHint},
+	{"no org id", "", tenantHint},
+	{"Content-Encoding ", "not supported", "the server does not take this encoding"},
+	{"mime: ", "", mangled},
+	{"snappy: ", "", mangled},
+	{"gzip: ", "", mangled},
+	{"flate: ", "", mangled},
+	{"proto: ", "", mangled},
+	{"unexpected EOF", "", mangled},
+	{"EOF", "", mangled},
+	{"loghttp.", "", mangled},
+	{"http: ", "", mangled},
+	// Go's own HTTP server, in front of any handler.
+	{"400 Bad Request", "", mangled},
+	{"Client sent an HTTP request to an HTTPS server", "", "the URL must begin with https"},
+	// VictoriaLogs.
+	{"unsupported path requested", "", "VictoriaLogs takes pushes at /insert/loki/api/v1/push"},
+	{"cannot parse common params", "", "VictoriaLogs takes a number, or two with a colon, as tenant"},
+	{"cannot read Loki ", "cannot decompress", mangled},
+	{"cannot read Loki ", "cannot parse JSON", mangled},
+	{"cannot read Loki ", "unsupported contentType", "the server does not take this encoding"},
 }
