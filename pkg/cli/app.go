@@ -42,6 +42,11 @@ type App struct {
 	runLines map[*ffcli.Command]func(status *int) error
 	dash     int // operands before "--"; -1 when there was none
 
+	life    context.Context // until Run returns
+	end     context.CancelFunc
+	gone    context.Context // until WatchStdout sees the reader go
+	setGone context.CancelFunc
+
 	mu     sync.Mutex
 	status func() any
 	ready  func() error
@@ -62,6 +67,8 @@ func NewApp(name string) *App {
 		runLines:  map[*ffcli.Command]func(*int) error{},
 		dash:      -1,
 	}
+	app.life, app.end = context.WithCancel(context.Background())
+	app.gone, app.setGone = context.WithCancel(context.Background())
 	app.SetRunID(newRunID(app.start))
 	app.term = &terminal{w: app.Stderr}
 	app.Log = app.newLogger()
@@ -77,80 +84,70 @@ func Main(name string, newRoot func(app *App) *ffcli.Command) {
 
 // Run is Main without the exit: it returns the status.
 func (app *App) Run(args []string, newRoot func(app *App) *ffcli.Command) sysexits.Code {
+	defer app.end()
 	root := newRoot(app)
 	app.addCompletion(root)
-	ctx, stop := app.watchSignals()
-	defer stop()
-
-	var end func(*int) error
-	err := app.checkStdout()
-	if err == nil {
-		end, err = app.run(ctx, root, args)
+	ctx := app.watchSignals()
+	if err := app.checkStdout(); err != nil {
+		return app.finish(err, nil)
 	}
-	return app.finish(ctx, err, end)
-}
-
-// run returns the function that writes the run's last line, if the command has
-// one, and how the command ended.
-func (app *App) run(ctx context.Context, root *ffcli.Command, args []string) (end func(*int) error, err error) {
 	inv, err := pick(root, args)
-	switch {
-	case inv.version:
-		return nil, app.printVersion()
-	case inv.help:
-		return nil, app.printHelp(inv)
+	if inv.version {
+		return app.finish(app.printVersion(), nil)
 	}
-	if inv.cmd != nil {
-		end = app.runLines[inv.cmd]
+	if inv.help {
+		return app.finish(app.printHelp(inv), nil)
 	}
-	if end != nil {
-		if err := end(nil); err != nil {
-			return nil, err
+	runLine := app.runLines[inv.cmd]
+	if runLine != nil {
+		if err := runLine(nil); err != nil {
+			return app.finish(err, nil)
 		}
 	}
-	if err != nil {
-		return end, err
+	if err == nil {
+		err = app.exec(ctx, root, inv)
 	}
-	if err := app.parse(root, inv); err != nil {
-		return end, err
-	}
-	stop, err := app.begin(root)
-	if err != nil {
-		return end, err
-	}
-	defer stop()
-	return end, inv.cmd.Exec(ctx, inv.operands)
+	return app.finish(err, runLine)
 }
 
-// begin starts what the common flags ask for.
-func (app *App) begin(root *ffcli.Command) (stop func(), err error) {
+// exec runs the chosen command.
+func (app *App) exec(ctx context.Context, root *ffcli.Command, inv invocation) error {
+	if err := app.parse(root, inv); err != nil {
+		return err
+	}
 	if err := app.setInstance(); err != nil {
-		return nil, err
+		return err
 	}
 	app.warnUnknownEnv(root)
-	return app.startMetrics()
+	stop, err := app.startMetrics()
+	if err != nil {
+		return err
+	}
+	defer stop()
+	err = inv.cmd.Exec(ctx, inv.operands)
+	if err != nil && !sysexits.Coded(err) && ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return sysexits.Wrap(sysexits.TempFail, fmt.Errorf("%w: work was left undone", context.Cause(ctx)))
+	}
+	return err
 }
 
-// finish says once how the run ended: the last run line, the report, the
-// metrics file, one line on stderr. It returns the exit status.
-func (app *App) finish(ctx context.Context, err error, end func(*int) error) sysexits.Code {
+// finish says once how the run ended: the last run line, the account, the
+// report, the metrics file, one line on stderr. It returns the exit status.
+func (app *App) finish(err error, runLine func(status *int) error) sysexits.Code {
 	app.finished.Do(func() {
-		code, quiet := app.judge(ctx, err)
-		if end != nil {
+		code, quiet := app.judge(err)
+		if runLine != nil {
 			status := int(code)
-			if werr := end(&status); werr != nil && code == sysexits.OK {
+			if werr := runLine(&status); werr != nil && err == nil {
 				err = werr
-				code, quiet = app.judge(ctx, err)
+				code, quiet = app.judge(err)
 			}
 		}
 		app.logAccount()
-		for _, write := range []func(sysexits.Code) error{app.writeReport, app.Metrics.writeLast} {
-			if werr := write(code); werr != nil {
-				app.Log.Error(werr.Error())
-				if code == sysexits.OK {
-					code = sysexits.IOErr
-				}
-			}
+		if werr := errors.Join(app.writeReport(code), app.Metrics.writeLast(code)); werr != nil && err == nil {
+			err, code = werr, sysexits.IOErr
+		} else if werr != nil {
+			app.Log.Error(oneLine(werr.Error()))
 		}
 		if err != nil && !quiet {
 			app.printError(err, code)
@@ -161,21 +158,13 @@ func (app *App) finish(ctx context.Context, err error, end func(*int) error) sys
 }
 
 // judge tells the exit status of err and whether there is nothing to say.
-func (app *App) judge(ctx context.Context, err error) (code sysexits.Code, quiet bool) {
-	if errors.Is(context.Cause(ctx), fdio.ErrReaderGone) || errors.Is(err, fdio.ErrReaderGone) {
+func (app *App) judge(err error) (code sysexits.Code, quiet bool) {
+	if app.gone.Err() != nil || errors.Is(err, fdio.ErrReaderGone) {
 		return sysexits.IOErr, true
 	}
 	var path *fs.PathError
 	if errors.As(err, &path) && path.Path == app.Stdout.Name() {
-		if errors.Is(err, syscall.EPIPE) {
-			return sysexits.IOErr, true
-		}
-		if !sysexits.Coded(err) {
-			return sysexits.IOErr, false
-		}
-	}
-	if err != nil && !sysexits.Coded(err) && ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		return sysexits.TempFail, false
+		return sysexits.IOErr, errors.Is(err, syscall.EPIPE)
 	}
 	return sysexits.Of(err), false
 }
@@ -275,7 +264,7 @@ func (app *App) setInstance() error {
 			name += "-" + app.common.lane
 		}
 	}
-	if strings.ContainsFunc(name, func(r rune) bool { return r == '/' || r <= ' ' || r == 0x7f }) || name[0] == '.' {
+	if strings.ContainsFunc(name, func(r rune) bool { return r == '/' || r <= ' ' || r == 0x7f }) || strings.HasPrefix(name, ".") {
 		return sysexits.Errorf(sysexits.Usage, "instance %q: it becomes part of file names: no slash, space or leading dot", name)
 	}
 	app.Instance = name

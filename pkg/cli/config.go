@@ -59,6 +59,7 @@ func (app *App) parse(root *ffcli.Command, inv invocation) error {
 		return nil
 	}
 	fs.SetOutput(io.Discard)
+	defer func() { app.Log = app.newLogger() }()
 	app.level = fromFlags
 	if err := ff.Parse(fs, inv.flags); err != nil {
 		return parseError(err)
@@ -76,7 +77,6 @@ func (app *App) parse(root *ffcli.Command, inv invocation) error {
 	if f := fs.Lookup("lane"); f != nil {
 		app.common.lane = f.Value.String()
 	}
-	app.Log = app.newLogger()
 	return nil
 }
 
@@ -86,6 +86,7 @@ func parseError(err error) error {
 		err = inner
 	}
 	text := strings.TrimPrefix(err.Error(), "error setting ")
+	text = strings.Replace(text, " for flag -", " for --", 1)
 	return sysexits.Wrap(sysexits.Usage, errors.New(text))
 }
 

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -105,7 +106,7 @@ func (app *App) logAccount() {
 		lvl = slog.LevelWarn
 		args = append(args, slog.Int64("unaccounted", b))
 	}
-	app.Log.Log(nil, lvl, "account", args...)
+	app.Log.Log(context.Background(), lvl, "account", args...)
 }
 
 func (app *App) writeReport(code sysexits.Code) error {

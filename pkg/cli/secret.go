@@ -60,20 +60,6 @@ func (s *SecretFlag) Value() (string, error) {
 	return text, sysexits.Wrap(sysexits.Config, err)
 }
 
-// Path is the file that Value reads; "" when it reads none. A secret of a file
-// has changed when that file has.
-func (s *SecretFlag) Path() string {
-	_, fromVariable := s.app.LookupEnv(s.app.envName(s.name))
-	switch {
-	case s.path != "" && (s.level <= fromEnv || !fromVariable):
-		return s.path
-	case fromVariable:
-		return ""
-	default:
-		return s.credential()
-	}
-}
-
 func (s *SecretFlag) read() (string, error) {
 	env := s.app.envName(s.name)
 	text, fromVariable := s.app.LookupEnv(env)

@@ -32,8 +32,8 @@ const echo = 20 * time.Millisecond
 // that were not ignored when the program started; a second signal then has
 // its default action. It also catches SIGPIPE, so that writing to a vanished
 // reader of stdout is an error and not the end, and answers SIGUSR1.
-func (app *App) watchSignals() (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(context.Background())
+func (app *App) watchSignals() context.Context {
+	ctx, cancel := context.WithCancelCause(app.life)
 	ends := make(chan os.Signal, 4)
 	for _, s := range []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
 		if !signal.Ignored(s) {
@@ -51,7 +51,7 @@ func (app *App) watchSignals() (context.Context, func()) {
 			case <-usr1:
 				app.printStatus()
 			case <-pipe:
-			case <-ctx.Done():
+			case <-app.life.Done():
 				return
 			}
 		}
@@ -64,7 +64,7 @@ func (app *App) watchSignals() (context.Context, func()) {
 		case <-ctx.Done():
 		}
 	}()
-	return ctx, func() { cancel(nil) }
+	return ctx
 }
 
 // awaitEcho passes over echoes of first and restores the default actions. A
@@ -100,19 +100,16 @@ func raise(s os.Signal) {
 var ErrGraceOver = sysexits.Wrap(sysexits.TempFail, errors.New("the time of --grace is over with work left undone"))
 
 // Drain returns a context for work that goes on after ctx has been cancelled
-// by a signal, for at most grace; its cause is then ErrGraceOver. It ends at
-// once with ctx when nobody reads standard output any more.
-func Drain(ctx context.Context, grace time.Duration) (context.Context, context.CancelFunc) {
+// by a signal, for at most grace; its cause is then ErrGraceOver. Once
+// WatchStdout has seen the reader of standard output go, the work ends at once.
+func (app *App) Drain(ctx context.Context, grace time.Duration) (context.Context, context.CancelFunc) {
 	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	unwatch := context.AfterFunc(app.gone, func() { cancel(fdio.ErrReaderGone) })
 	stop := context.AfterFunc(ctx, func() {
-		if cause := context.Cause(ctx); errors.Is(cause, fdio.ErrReaderGone) {
-			cancel(cause)
-			return
-		}
 		timer := time.AfterFunc(grace, func() { cancel(ErrGraceOver) })
 		context.AfterFunc(work, func() { timer.Stop() })
 	})
-	return work, func() { stop(); cancel(nil) }
+	return work, func() { unwatch(); stop(); cancel(nil) }
 }
 
 // mercy is what a program has for its end when the reader of its output has
@@ -121,23 +118,25 @@ const mercy = 700 * time.Millisecond
 
 // WatchStdout returns a context that is also cancelled, with the cause
 // fdio.ErrReaderGone, when the reader of standard output has gone, even while
-// nothing is being written. A program that has not ended shortly after is
-// ended: as every kill, this may happen at any moment.
+// nothing is being written and while the program drains. A program that has not
+// ended shortly after is ended: as any kill, this may happen at any moment.
 func (app *App) WatchStdout(ctx context.Context) context.Context {
 	watched, cancel := context.WithCancelCause(ctx)
-	gone := fdio.ReaderGone(ctx, app.Stdout)
+	gone := fdio.ReaderGone(app.life, app.Stdout)
 	go func() {
 		select {
 		case <-gone:
-		case <-ctx.Done():
-			// Draining after a signal: the reader may still go.
-			select {
-			case <-fdio.ReaderGone(context.WithoutCancel(ctx), app.Stdout):
-			}
+		case <-app.life.Done():
+			cancel(nil)
+			return
 		}
+		app.setGone()
 		cancel(fdio.ErrReaderGone)
-		time.Sleep(mercy)
-		os.Exit(int(app.finish(watched, fdio.ErrReaderGone, nil)))
+		select {
+		case <-time.After(mercy):
+			os.Exit(int(app.finish(fdio.ErrReaderGone, nil)))
+		case <-app.life.Done():
+		}
 	}()
 	return watched
 }

@@ -107,13 +107,23 @@ func listVar(fs *flag.FlagSet, p *[]string, name, usage, sep string) {
 	fs.Var(&value{set, func() string { return strings.Join(*p, sep) }}, name, usage)
 }
 
+// durationUnits has ms before m, which begins it.
 var durationUnits = []struct {
 	name string
 	unit time.Duration
 }{
-	// Longer names first where one begins another.
 	{"w", 7 * 24 * time.Hour}, {"d", 24 * time.Hour}, {"h", time.Hour}, {"ms", time.Millisecond},
 	{"m", time.Minute}, {"s", time.Second}, {"us", time.Microsecond}, {"ns", 1},
+}
+
+// cutUnit takes the unit off the beginning of s.
+func cutUnit(s string) (unit time.Duration, rest string, ok bool) {
+	for _, u := range durationUnits {
+		if rest, ok := strings.CutPrefix(s, u.name); ok {
+			return u.unit, rest, true
+		}
+	}
+	return 0, s, false
 }
 
 // ParseDuration reads 90s, 5m, 1h30m, 7d, 2w, 1.5h and a plain 0; never a
@@ -130,21 +140,12 @@ func ParseDuration(s string) (time.Duration, error) {
 	for rest := s; rest != ""; {
 		n := len(rest) - len(strings.TrimLeft(rest, "0123456789."))
 		amount, err := strconv.ParseFloat(rest[:n], 64)
-		if err != nil {
+		unit, after, ok := cutUnit(rest[n:])
+		if err != nil || !ok {
 			return 0, bad
 		}
-		rest = rest[n:]
-		i := slices.IndexFunc(durationUnits, func(u struct {
-			name string
-			unit time.Duration
-		}) bool {
-			return strings.HasPrefix(rest, u.name)
-		})
-		if i < 0 {
-			return 0, bad
-		}
-		rest = rest[len(durationUnits[i].name):]
-		total += amount * float64(durationUnits[i].unit)
+		total += amount * float64(unit)
+		rest = after
 	}
 	if total >= math.MaxInt64 {
 		return 0, fmt.Errorf("%q is too long", s)
@@ -152,20 +153,25 @@ func ParseDuration(s string) (time.Duration, error) {
 	return time.Duration(math.Round(total)), nil
 }
 
-// FormatDuration writes d as ParseDuration reads it, whole days as such.
+// FormatDuration writes d as ParseDuration reads it: 7d, 1h30m, 250ms.
 func FormatDuration(d time.Duration) string {
-	if d == 0 {
+	if d%time.Second != 0 {
+		return d.String()
+	}
+	text := ""
+	for _, u := range []struct {
+		name string
+		unit time.Duration
+	}{{"d", 24 * time.Hour}, {"h", time.Hour}, {"m", time.Minute}, {"s", time.Second}} {
+		if n := d / u.unit; n != 0 {
+			text += strconv.FormatInt(int64(n), 10) + u.name
+			d -= n * u.unit
+		}
+	}
+	if text == "" {
 		return "0"
 	}
-	if d%(24*time.Hour) == 0 {
-		return strconv.FormatInt(int64(d/(24*time.Hour)), 10) + "d"
-	}
-	s := d.String()
-	s = strings.TrimSuffix(s, "m0s") + strings.Repeat("m", strings.Count(s, "m0s"))
-	if h, ok := strings.CutSuffix(s, "h0m"); ok {
-		s = h + "h"
-	}
-	return s
+	return text
 }
 
 var sizeUnits = []struct {
@@ -186,14 +192,15 @@ func ParseSize(s string) (int64, error) {
 			break
 		}
 	}
-	if n, err := strconv.ParseInt(number, 10, 64); err == nil && n >= 0 && n <= math.MaxInt64/unit {
-		return n * unit, nil
+	if n, err := strconv.ParseUint(number, 10, 63); err == nil && int64(n) <= math.MaxInt64/unit {
+		return int64(n) * unit, nil
 	}
 	f, err := strconv.ParseFloat(number, 64)
-	if err != nil || strings.Trim(number, "0123456789.") != "" || f*float64(unit) >= math.MaxInt64 || f*float64(unit) != math.Trunc(f*float64(unit)) {
+	f *= float64(unit)
+	if err != nil || strings.Trim(number, "0123456789.") != "" || f >= math.MaxInt64 || f != math.Trunc(f) {
 		return 0, fmt.Errorf("%q is no size: write 8MiB, 64kB or a number of bytes", s)
 	}
-	return int64(f * float64(unit)), nil
+	return int64(f), nil
 }
 
 // FormatSize writes n in the largest unit that divides it.
