@@ -1,0 +1,128 @@
+package eventlog
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+)
+
+// extraColumn takes the cells beyond the header's last.
+const extraColumn = "_extra"
+
+// header is the first row of a file, prepared for writing the lines of the
+// others: what stands between two values is one piece of bytes.
+type header struct {
+	names  []string
+	before [][]byte // before[i] closes the value before column i and opens that of column i
+	extra  []byte   // the same for extraColumn
+}
+
+// newHeader takes the column names from a row. Names that repeat get a number
+// that no other column bears: CPU_TIME, CPU_TIME_2.
+func newHeader(row *Row) *header {
+	h := &header{names: uniqueNames(row)}
+	for i, name := range h.names {
+		h.before = append(h.before, opening(name, i == 0))
+	}
+	taken := make(map[string]bool, len(h.names))
+	for _, name := range h.names {
+		taken[name] = true
+	}
+	h.extra = opening(unique(extraColumn, taken), false)
+	return h
+}
+
+func opening(name string, first bool) []byte {
+	b := []byte(`\",\"`)
+	if first {
+		b = []byte(`{\"`)
+	}
+	b = appendTwice(b, []byte(name), false)
+	return append(b, `\":\"`...)
+}
+
+func uniqueNames(row *Row) []string {
+	names := make([]string, row.Len())
+	taken := make(map[string]bool, row.Len())
+	for i := range names {
+		names[i] = strings.ToValidUTF8(string(row.Cell(i)), "\uFFFD")
+		taken[names[i]] = true
+	}
+	seen := make(map[string]bool, len(names))
+	for i, name := range names {
+		if seen[name] {
+			names[i] = unique(name, taken)
+			taken[names[i]] = true
+		}
+		seen[names[i]] = true
+	}
+	return names
+}
+
+// unique returns name, or with a number behind it the first that is not taken.
+func unique(name string, taken map[string]bool) string {
+	for n, try := 2, name; ; n++ {
+		if !taken[try] {
+			return try
+		}
+		try = name + "_" + strconv.Itoa(n)
+	}
+}
+
+// index returns the place of a column, or -1.
+func (h *header) index(name string) int {
+	for i, n := range h.names {
+		if n == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// appendLine appends the row as a flat JSON object, escaped as the inside of
+// a JSON string. A row that is too short has empty cells at its end; what it
+// has beyond the header is joined by commas in the extra column.
+func (h *header) appendLine(dst []byte, row *Row) []byte {
+	n := len(h.before)
+	cells := row.cells
+	if len(cells) < n {
+		n = len(cells)
+	}
+	for i, c := range cells[:n] {
+		dst = append(dst, h.before[i]...)
+		text := row.raw[c.start:c.end]
+		if c.flags == 0 {
+			dst = append(dst, text...)
+		} else {
+			dst = appendTwice(dst, text, c.flags&cellDoubled != 0)
+		}
+	}
+	for _, before := range h.before[n:] {
+		dst = append(dst, before...)
+	}
+	if len(cells) > len(h.before) {
+		dst = append(dst, h.extra...)
+		for i, c := range cells[len(h.before):] {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = appendTwice(dst, row.raw[c.start:c.end], c.flags&cellDoubled != 0)
+		}
+	}
+	return append(dst, `\"}`...)
+}
+
+// refused tells why the beginning of a body cannot be that of a file: it is a
+// page, or an error that came as if it were the file.
+func refused(head []byte) string {
+	head = bytes.TrimLeft(bytes.TrimPrefix(head, []byte("\xef\xbb\xbf")), " \t\r\n")
+	switch {
+	case len(head) == 0:
+		return ""
+	case head[0] == '<':
+		return "the body is HTML or XML"
+	case head[0] == '{' || head[0] == '[':
+		return "the body is JSON"
+	}
+	return ""
+}
