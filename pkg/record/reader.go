@@ -1,233 +1,299 @@
 package record
 
-import (
-	"bufio"
-	"bytes"
-	"encoding/json"
-	"fmt"
-	"io"
-	"sort"
-	"time"
-)
+import "io"
 
-// Reader reads records.
+// Reader reads records: JSON objects with any white space between and inside
+// them. It returns a record as soon as the line feed behind it has been read,
+// and none that no line feed follows.
 type Reader struct {
-	r     *bufio.Reader
-	limit int
-}
+	s scanner
 
-// SyntaxError says that the input is no sequence of JSON objects.
-type SyntaxError struct {
-	Line, Offset int64
-	Text         string
-}
+	labels, metadata []Pair
 
-func (e *SyntaxError) Error() string {
-	return fmt.Sprintf("line %d, byte %d: %s", e.Line, e.Offset, e.Text)
-}
-
-// InvalidError says that a JSON object is no record.
-type InvalidError struct {
-	Line, Offset int64
-	Text         string
-}
-
-func (e *InvalidError) Error() string {
-	return fmt.Sprintf("line %d, byte %d: %s", e.Line, e.Offset, e.Text)
+	// What the object holds and a Record does not.
+	text, nano       int64 // ts, ts_unix_nano
+	hasText, hasNano bool
+	fault            string // the first thing that makes the object no record
+	faultAt          int
 }
 
 // NewReader returns a Reader of r.
-func NewReader(r io.Reader) *Reader { return &Reader{r: bufio.NewReader(r)} }
-
-// SetLimit sets the most bytes of one object.
-func (r *Reader) SetLimit(n int) { r.limit = n }
-
-// Read reads the next record.
-func (r *Reader) Read(rec *Record) error {
-	raw, err := r.object()
-	*rec = Record{}
-	if err != nil {
-		return err
-	}
-	rec.Raw = raw
-	var v struct {
-		TS      string            `json:"ts"`
-		Nano    json.Number       `json:"ts_unix_nano"`
-		Labels  map[string]string `json:"labels"`
-		Meta    map[string]string `json:"structured_metadata"`
-		Line    *string           `json:"line"`
-		Key     *string           `json:"checkpoint_key"`
-		Value   *string           `json:"checkpoint_value"`
-		Origin  *string           `json:"origin"`
-		Only    bool              `json:"checkpoint_only"`
-		Account json.RawMessage   `json:"account"`
-		Run     json.RawMessage   `json:"run"`
-		Reason  *string           `json:"reason"`
-		DL      json.RawMessage   `json:"dead_letter"`
-		Payload *string           `json:"payload_base64"`
-		Schema  *string           `json:"schema_id"`
-	}
-	if err := json.Unmarshal(raw, &v); err != nil {
-		return &InvalidError{Text: err.Error()}
-	}
-	b := func(s *string) []byte {
-		if s == nil {
-			return nil
-		}
-		return []byte(*s)
-	}
-	rec.Labels, rec.Metadata = pairs(v.Labels), pairs(v.Meta)
-	rec.Line, rec.Key, rec.Value, rec.Origin = b(v.Line), b(v.Key), b(v.Value), b(v.Origin)
-	rec.Reason, rec.PayloadBase64, rec.SchemaID = b(v.Reason), b(v.Payload), b(v.Schema)
-	rec.CheckpointOnly, rec.Account, rec.Run, rec.DeadLetter = v.Only, v.Account, v.Run, v.DL
-	if v.TS != "" {
-		if rec.Time, err = ParseTime([]byte(v.TS)); err != nil {
-			return &InvalidError{Text: err.Error()}
-		}
-		rec.HasTime = true
-	} else if v.Nano != "" {
-		rec.Time, err = v.Nano.Int64()
-		rec.HasTime = err == nil
-	}
-	if !rec.CheckpointOnly && !(rec.Reason != nil && rec.Line == nil) && (rec.Line == nil || len(rec.Labels) == 0 || !rec.HasTime) {
-		return &InvalidError{Text: "no record"}
-	}
-	return nil
+func NewReader(r io.Reader) *Reader {
+	return &Reader{s: newScanner(r), labels: make([]Pair, 0, 16), metadata: make([]Pair, 0, 16)}
 }
 
-func pairs(m map[string]string) []Pair {
-	if m == nil {
+// SetLimit bounds the text of one object to n bytes; what is longer is a
+// *SyntaxError. The Reader holds a few times as much at most.
+func (r *Reader) SetLimit(n int) { r.s.limit = n }
+
+// Read reads the next record into rec. It returns
+//
+//   - io.EOF at the end of the input;
+//   - an error that is io.ErrUnexpectedEOF, with exit status 74, when the
+//     input ends inside an object or without a line feed behind one;
+//   - *SyntaxError, with exit status 65, for what is not a JSON object;
+//   - *InvalidError for an object that is no record: rec then holds its text
+//     and those of its fields that could be read, and reading goes on.
+//
+// Other errors are those of the underlying reader, with exit status 74.
+func (r *Reader) Read(rec *Record) error {
+	*rec = Record{}
+	if err := r.s.begin(); err != nil {
+		return err
+	}
+	r.hasText, r.hasNano, r.fault = false, false, ""
+	p, err := r.fields(rec)
+	if err != nil {
+		*rec = Record{}
+		return err
+	}
+	line, offset := r.s.line, r.s.base+int64(r.s.pos)
+	if rec.Raw, err = r.s.close(p); err != nil {
+		*rec = Record{}
+		return err
+	}
+	r.settleTime(rec)
+	r.check(rec)
+	if r.fault == "" {
 		return nil
 	}
-	p := []Pair{}
-	for k, v := range m {
-		p = append(p, Pair{[]byte(k), []byte(v)})
+	for _, c := range rec.Raw[:r.faultAt] {
+		if c == '\n' {
+			line++
+		}
 	}
-	sort.Slice(p, func(i, j int) bool { return bytes.Compare(p[i].Name, p[j].Name) < 0 })
-	return p
+	return &InvalidError{line + 1, offset + int64(r.faultAt), r.fault}
 }
 
-func (r *Reader) object() ([]byte, error) {
-	line, err := r.r.ReadBytes('\n')
-	if err == io.EOF && len(line) > 0 {
-		return nil, fmt.Errorf("input ends inside a record: %w", io.ErrUnexpectedEOF)
+// fields parses the object and returns the position behind it.
+func (r *Reader) fields(rec *Record) (int, error) {
+	s := &r.s
+	p, err := s.space(1)
+	if err != nil {
+		return p, err
+	}
+	if s.win[p] == '}' {
+		return p + 1, nil
+	}
+	for more := true; more; {
+		var name []byte
+		if name, p, err = s.key(p); err != nil {
+			return p, err
+		}
+		if p, err = r.field(rec, name, p); err != nil {
+			return p, err
+		}
+		if p, more, err = s.comma(p); err != nil {
+			return p, err
+		}
+	}
+	return p, nil
+}
+
+func (r *Reader) field(rec *Record, name []byte, p int) (int, error) {
+	switch string(name) {
+	case "ts":
+		return r.ts(p)
+	case "ts_unix_nano":
+		return r.tsUnixNano(p)
+	case "labels":
+		return r.pairs("labels", &rec.Labels, &r.labels, p)
+	case "structured_metadata":
+		return r.pairs("structured_metadata", &rec.Metadata, &r.metadata, p)
+	case "line":
+		return r.string("line", &rec.Line, p)
+	case "checkpoint_key":
+		return r.string("checkpoint_key", &rec.Key, p)
+	case "checkpoint_value":
+		return r.string("checkpoint_value", &rec.Value, p)
+	case "origin":
+		return r.string("origin", &rec.Origin, p)
+	case "checkpoint_only":
+		return r.boolean("checkpoint_only", &rec.CheckpointOnly, p)
+	case "account":
+		return r.object("account", &rec.Account, p)
+	case "run":
+		return r.object("run", &rec.Run, p)
+	case "reason":
+		return r.string("reason", &rec.Reason, p)
+	case "dead_letter":
+		return r.object("dead_letter", &rec.DeadLetter, p)
+	case "payload_base64":
+		return r.string("payload_base64", &rec.PayloadBase64, p)
+	case "schema_id":
+		return r.string("schema_id", &rec.SchemaID, p)
+	}
+	return r.s.skip(p)
+}
+
+// wrong notes the first fault and goes behind the value.
+func (r *Reader) wrong(name, want string, p int) (int, error) {
+	r.note(p, name+" is not "+want)
+	return r.s.skip(p)
+}
+
+func (r *Reader) note(p int, fault string) {
+	if r.fault == "" {
+		r.fault, r.faultAt = fault, p
+	}
+}
+
+func (r *Reader) string(name string, dst *[]byte, p int) (int, error) {
+	var err error
+	switch r.s.win[p] {
+	case '"':
+		*dst, p, err = r.s.str(p + 1)
+		return p, err
+	case 'n':
+		*dst = nil
+		return r.s.literal(p, "null")
+	}
+	return r.wrong(name, "a string", p)
+}
+
+func (r *Reader) boolean(name string, dst *bool, p int) (int, error) {
+	switch r.s.win[p] {
+	case 't':
+		*dst = true
+		return r.s.literal(p, "true")
+	case 'f':
+		*dst = false
+		return r.s.literal(p, "false")
+	case 'n':
+		*dst = false
+		return r.s.literal(p, "null")
+	}
+	return r.wrong(name, "true or false", p)
+}
+
+func (r *Reader) object(name string, dst *[]byte, p int) (int, error) {
+	switch r.s.win[p] {
+	case '{':
+		end, err := r.s.skip(p)
+		if err != nil {
+			return end, err
+		}
+		*dst = r.s.win[p:end:end]
+		return end, nil
+	case 'n':
+		*dst = nil
+		return r.s.literal(p, "null")
+	}
+	return r.wrong(name, "an object", p)
+}
+
+// pairs parses an object of strings. All pairs of a name that repeats are
+// kept, for whoever must judge them.
+func (r *Reader) pairs(name string, dst, buf *[]Pair, p int) (int, error) {
+	s := &r.s
+	switch s.win[p] {
+	case '{':
+	case 'n':
+		*dst = nil
+		return s.literal(p, "null")
+	default:
+		return r.wrong(name, "an object", p)
+	}
+	pairs := (*buf)[:0]
+	p, err := s.space(p + 1)
+	if err != nil {
+		return p, err
+	}
+	more := s.win[p] != '}'
+	if !more {
+		p++
+	}
+	for more {
+		var pair Pair
+		if pair.Name, p, err = s.key(p); err != nil {
+			return p, err
+		}
+		if p, err = r.string(name+" holds a value that", &pair.Value, p); err != nil {
+			return p, err
+		}
+		if pair.Value != nil {
+			pairs = append(pairs, pair)
+		}
+		if p, more, err = s.comma(p); err != nil {
+			return p, err
+		}
+	}
+	*dst, *buf = pairs, pairs
+	return p, nil
+}
+
+func (r *Reader) ts(p int) (int, error) {
+	var text []byte
+	end, err := r.string("ts", &text, p)
+	r.hasText = false
+	if text == nil || err != nil {
+		return end, err
+	}
+	ns, bad := ParseTime(text)
+	if bad != nil {
+		r.note(p, "ts: "+bad.Error())
+		return end, nil
+	}
+	r.text, r.hasText = ns, true
+	return end, nil
+}
+
+// tsUnixNano takes an integer, the same in quotes, and what jq 1.6 makes of
+// it, which may have an exponent.
+func (r *Reader) tsUnixNano(p int) (int, error) {
+	var text []byte
+	var end int
+	var err error
+	switch c := r.s.win[p]; {
+	case c == '"':
+		text, end, err = r.s.str(p + 1)
+	case c == '-' || isDigit(c):
+		end, err = r.s.number(p)
+		text = r.s.win[p:end]
+	case c == 'n':
+		r.hasNano = false
+		return r.s.literal(p, "null")
+	default:
+		return r.wrong("ts_unix_nano", "an integer", p)
 	}
 	if err != nil {
-		return nil, err
+		return end, err
 	}
-	raw := bytes.TrimSpace(line)
-	if !json.Valid(raw) || raw[0] != '{' {
-		return nil, &SyntaxError{Text: "not a JSON object"}
+	ns, bad := parseInteger(text)
+	r.hasNano = bad == nil
+	if bad != nil {
+		r.note(p, "ts_unix_nano: "+bad.Error())
 	}
-	return raw, nil
+	r.nano = ns
+	return end, nil
 }
 
-// AckReader reads acknowledgements.
-type AckReader struct{ r *Reader }
+// tolerance is how far ts and ts_unix_nano may differ, in nanoseconds: jq 1.6
+// rounds integers to 53 bits, which are 256 ns at present times.
+const tolerance = 1000
 
-// NewAckReader returns an AckReader of r.
-func NewAckReader(r io.Reader) *AckReader { return &AckReader{NewReader(r)} }
-
-// Read reads the next acknowledgement.
-func (r *AckReader) Read(a *Ack) error {
-	*a = Ack{}
-	raw, err := r.r.object()
-	if err != nil {
-		return err
+// settleTime decides between the two forms of the time: the text wins, and
+// two that disagree leave none.
+func (r *Reader) settleTime(rec *Record) {
+	switch d := uint64(r.text) - uint64(r.nano); {
+	case r.hasText && r.hasNano && d+tolerance > 2*tolerance:
+		r.note(0, "ts and ts_unix_nano are different times")
+	case r.hasText:
+		rec.Time, rec.HasTime = r.text, true
+	case r.hasNano:
+		rec.Time, rec.HasTime = r.nano, true
 	}
-	var v struct {
-		Key     string          `json:"checkpoint_key"`
-		Value   string          `json:"checkpoint_value"`
-		TS      string          `json:"ts"`
-		D       int64           `json:"delivered"`
-		R       int64           `json:"rejected"`
-		X       int64           `json:"dropped"`
-		Account json.RawMessage `json:"account"`
-		Run     json.RawMessage `json:"run"`
+}
+
+// check tells what a record lacks.
+func (r *Reader) check(rec *Record) {
+	switch {
+	case r.fault != "", rec.CheckpointOnly, rec.Reason != nil && rec.Line == nil:
+	case rec.Line == nil:
+		r.note(0, "the record has no line")
+	case len(rec.Labels) == 0:
+		r.note(0, "the record has no labels")
+	case !rec.HasTime:
+		r.note(0, "the record has no ts and no ts_unix_nano")
 	}
-	if err := json.Unmarshal(raw, &v); err != nil {
-		return &InvalidError{Text: err.Error()}
-	}
-	*a = Ack{Key: v.Key, Value: v.Value, Delivered: v.D, Rejected: v.R, Dropped: v.X, Account: v.Account, Run: v.Run}
-	if v.TS != "" {
-		a.Time, err = ParseTime([]byte(v.TS))
-		a.HasTime = err == nil
-	}
-	return nil
-}
-
-// AppendAck appends a's line.
-func AppendAck(dst []byte, a *Ack) []byte {
-	if a.Run != nil {
-		dst = append(dst, `{"run":`...)
-		dst = append(dst, a.Run...)
-		return append(dst, '}', '\n')
-	}
-	dst = AppendString(append(dst, `{"checkpoint_key":`...), []byte(a.Key))
-	dst = AppendString(append(dst, `,"checkpoint_value":`...), []byte(a.Value))
-	if a.HasTime {
-		dst = append(AppendTime(append(dst, `,"ts":"`...), a.Time), '"')
-	}
-	dst = fmt.Appendf(dst, `,"delivered":%d,"rejected":%d,"dropped":%d`, a.Delivered, a.Rejected, a.Dropped)
-	if a.Account != nil {
-		dst = append(append(dst, `,"account":`...), a.Account...)
-	}
-	return append(dst, '}', '\n')
-}
-
-// AppendRun appends the record line that carries run.
-func AppendRun(dst []byte, run Run) []byte {
-	dst = AppendRunObject(append(dst, `{"checkpoint_only":true,"run":`...), run)
-	return append(dst, '}', '\n')
-}
-
-// AppendRunObject appends run alone, as a JSON object: what Record.Run and
-// Ack.Run hold.
-func AppendRunObject(dst []byte, run Run) []byte {
-	b, _ := json.Marshal(run)
-	return append(dst, b...)
-}
-
-// ParseRun parses the object that Record.Run and Ack.Run hold.
-func ParseRun(b []byte) (run Run, err error) { return run, json.Unmarshal(b, &run) }
-
-// AppendAccount appends a as a JSON object: what Record.Account holds.
-func AppendAccount(dst []byte, a *Account) []byte {
-	b, _ := json.Marshal(a)
-	return append(dst, b...)
-}
-
-// AppendSettled appends account, a JSON object, with delivered, rejected and
-// dropped added: what Ack.Account holds.
-func AppendSettled(dst, account []byte, delivered, rejected, dropped int64) []byte {
-	dst = append(dst, bytes.TrimSuffix(account, []byte("}"))...)
-	return fmt.Appendf(dst, `,"delivered":%d,"rejected":%d,"dropped":%d}`, delivered, rejected, dropped)
-}
-
-// ParseAccount parses the object that Record.Account and Ack.Account hold.
-func ParseAccount(b []byte) (a Account, err error) { return a, json.Unmarshal(b, &a) }
-
-// AppendString appends s as a JSON string with its quotes.
-func AppendString(dst, s []byte) []byte {
-	return append(AppendEscaped(append(dst, '"'), s), '"')
-}
-
-// AppendEscaped appends s as the inside of a JSON string.
-func AppendEscaped(dst, s []byte) []byte {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	_ = e.Encode(string(s))
-	return append(dst, b.Bytes()[1:b.Len()-2]...)
-}
-
-// AppendTime appends ns as 2026-07-01T20:00:00.000000000Z.
-func AppendTime(dst []byte, ns int64) []byte {
-	return time.Unix(0, ns).UTC().AppendFormat(dst, "2006-01-02T15:04:05.000000000Z")
-}
-
-// ParseTime parses an RFC 3339 time.
-func ParseTime(b []byte) (int64, error) {
-	t, err := time.Parse(time.RFC3339Nano, string(b))
-	return t.UnixNano(), err
 }

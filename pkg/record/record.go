@@ -68,6 +68,12 @@ type Account struct {
 	SampledOut       int64  `json:"sampled_out"`
 	SkippedDuplicate int64  `json:"skipped_duplicate"`
 	DeadLettered     int64  `json:"dead_lettered"`
+
+	// What became of the records, when an acknowledgement repeats the account.
+	Settled   bool  `json:"-"` // tells whether the three are there
+	Delivered int64 `json:"-"`
+	Rejected  int64 `json:"-"`
+	Dropped   int64 `json:"-"`
 }
 
 // Ack says that every record of Key up to Value is settled.
