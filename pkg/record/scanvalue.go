@@ -39,9 +39,9 @@ func (s *scanner) skip(p int) (int, error) {
 // leave goes on behind a value: to the next one, or behind the bracket that
 // closes the outermost.
 func (s *scanner) leave(p int) (int, error) {
+	var err error
 	for len(s.stack) > 0 {
-		p, err := s.space(p)
-		if err != nil {
+		if p, err = s.space(p); err != nil {
 			return p, err
 		}
 		top := s.stack[len(s.stack)-1]
