@@ -1,0 +1,121 @@
+package loki
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+
+	"github.com/golang/snappy"
+	"github.com/klauspost/compress/gzip"
+)
+
+// payloads makes request bodies in buffers that are used again.
+type payloads struct {
+	encoding Encoding
+	pool     sync.Pool
+}
+
+// maxPooled bounds what a buffer may keep between requests, in bytes: one
+// giant line must not stay in memory for ever.
+const maxPooled = 4 << 20
+
+// payload is one request's body as it is sent. The transport may read it even
+// after an answer has come or the request was given up, so the buffer goes back
+// to the pool only when the last reader of it is closed.
+type payload struct {
+	buf  []byte
+	text []byte // JSON before compression
+	gz   *gzip.Writer
+	refs atomic.Int32
+	home *sync.Pool
+}
+
+// encode compresses a PushRequest. The caller releases the payload.
+func (p *payloads) encode(push []byte) (*payload, error) {
+	b, _ := p.pool.Get().(*payload)
+	if b == nil {
+		b = &payload{home: &p.pool}
+	}
+	b.refs.Store(1)
+	if p.encoding == JSON {
+		if err := b.encodeJSON(push); err != nil {
+			b.release()
+			return nil, fmt.Errorf("encode a push as JSON: %w", err)
+		}
+		return b, nil
+	}
+	if need := snappy.MaxEncodedLen(len(push)); cap(b.buf) < need {
+		b.buf = make([]byte, need)
+	}
+	b.buf = snappy.Encode(b.buf[:cap(b.buf)], push)
+	return b, nil
+}
+
+func (b *payload) encodeJSON(push []byte) (err error) {
+	if b.text, err = AppendJSON(b.text[:0], push); err != nil {
+		return err
+	}
+	out := bytes.NewBuffer(b.buf[:0])
+	if b.gz == nil {
+		if b.gz, err = gzip.NewWriterLevel(out, gzip.BestSpeed); err != nil {
+			return err
+		}
+	}
+	b.gz.Reset(out)
+	if _, err = b.gz.Write(b.text); err != nil {
+		return err
+	}
+	if err = b.gz.Close(); err != nil {
+		return err
+	}
+	b.buf = out.Bytes()
+	return nil
+}
+
+func (b *payload) reader() *payloadReader {
+	b.refs.Add(1)
+	return &payloadReader{payload: b}
+}
+
+func (b *payload) release() {
+	if b.refs.Add(-1) == 0 && cap(b.buf) <= maxPooled && cap(b.text) <= maxPooled {
+		b.home.Put(b)
+	}
+}
+
+// payloadReader reads a payload. Its lock keeps a Read from touching the buffer
+// once Close has given it back.
+type payloadReader struct {
+	mu      sync.Mutex
+	payload *payload // nil once closed
+	read    int
+}
+
+var errClosedBody = errors.New("the request's body is closed")
+
+func (r *payloadReader) Read(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.payload == nil {
+		return 0, errClosedBody
+	}
+	if r.read == len(r.payload.buf) {
+		return 0, io.EOF
+	}
+	n := copy(p, r.payload.buf[r.read:])
+	r.read += n
+	return n, nil
+}
+
+func (r *payloadReader) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.payload != nil {
+		r.payload.release()
+		r.payload = nil
+	}
+	return nil
+}
