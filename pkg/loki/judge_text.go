@@ -99,7 +99,7 @@ func withoutLabelSets(s string) (out string, sharded bool) {
 			b.WriteString(s)
 			return b.String(), sharded
 		}
-		n, shard := labelSet(s[i:])
+		n, shard := labelSetSize(s[i:])
 		if n == 0 {
 			b.WriteString(s[:i+1])
 			s = s[i+1:]
@@ -114,9 +114,9 @@ func withoutLabelSets(s string) (out string, sharded bool) {
 
 const shardLabel = "__stream_shard__"
 
-// labelSet is the length of the label set that s begins with; 0 if it begins
+// labelSetSize is the length of the label set that s begins with; 0 if it begins
 // with none.
-func labelSet(s string) (n int, sharded bool) {
+func labelSetSize(s string) (n int, sharded bool) {
 	i := 1
 	for i < len(s) && s[i] != '}' {
 		eq := strings.IndexByte(s[i:], '=')
