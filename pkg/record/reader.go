@@ -208,7 +208,7 @@ func (r *Reader) pairs(name string, dst, buf *[]Pair, p int) (int, error) {
 		if pair.Name, p, err = s.key(p); err != nil {
 			return p, err
 		}
-		if p, err = r.string(name+" holds a value that", &pair.Value, p); err != nil {
+		if p, err = r.string("a value of labels or structured_metadata", &pair.Value, p); err != nil {
 			return p, err
 		}
 		if pair.Value != nil {

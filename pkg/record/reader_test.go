@@ -139,7 +139,7 @@ func TestReadMeaning(t *testing.T) {
 		{"no time", `{"labels":{"a":"b"},"line":"x"}`, `time=0,false only=false line="x" labels=[{"a" "b"}]`, "the record has no ts and no ts_unix_nano"},
 		{"no line", `{"ts":"2026-07-01T20:00:00Z","labels":{"a":"b"}}`, base + ` labels=[{"a" "b"}]`, "the record has no line"},
 		{"empty object", `{}`, `time=0,false only=false`, "the record has no line"},
-		{"label of a wrong type", head + `,"labels":{"a":1}}`, base + ` line="x" labels=[]`, "labels holds a value that is not a string"},
+		{"label of a wrong type", head + `,"labels":{"a":1}}`, base + ` line="x" labels=[]`, "a value of labels or structured_metadata is not a string"},
 		{"labels of a wrong type", head + `,"labels":["a"]}`, base + ` line="x" labels=[{"a" "b"}]`, "labels is not an object"},
 		{"line of a wrong type, key after it", `{"line":{"a":1},"checkpoint_key":"k","checkpoint_value":"v"}`, `time=0,false only=false key="k" value="v"`, "line is not a string"},
 		{"flag of a wrong type", `{"checkpoint_only":"yes"}`, `time=0,false only=false`, "checkpoint_only is not true or false"},
