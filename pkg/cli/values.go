@@ -156,7 +156,7 @@ func ParseDuration(s string) (time.Duration, error) {
 // FormatDuration writes d as ParseDuration reads it: 7d, 1h30m, 250ms.
 func FormatDuration(d time.Duration) string {
 	if d%time.Second != 0 {
-		return d.String()
+		return strings.Replace(d.String(), "µ", "u", 1)
 	}
 	text := ""
 	for _, u := range []struct {
