@@ -20,12 +20,12 @@ type Writer struct {
 	dir    *dir
 	stop   chan struct{}
 	upkeep sync.WaitGroup
+	survey survey // belongs to keepUp
 
 	mu     sync.Mutex
 	cur    *segment // nil while no file is open
 	closed bool
 	stats  Stats
-	survey surveyCache
 }
 
 // segment is the file being written.
@@ -51,6 +51,7 @@ func Open(cfg Config) (*Writer, error) {
 		return nil, err
 	}
 	w := &Writer{cfg: cfg, dir: d, stop: make(chan struct{})}
+	w.survey.seen = map[string]surveyed{}
 	w.stats.PrunedUnreplayed = map[string]int64{}
 	w.upkeep.Go(w.keepUp)
 	return w, nil

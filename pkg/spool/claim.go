@@ -1,0 +1,578 @@
+package spool
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"sf2loki/pkg/record"
+	"sf2loki/pkg/sysexits"
+)
+
+// ErrInUse says that a writer or another replay has a group in hand.
+var ErrInUse = errLocked
+
+// Claim is a group of files in the hands of this process: nobody else writes,
+// replays or prunes them until it is released.
+type Claim struct {
+	dir   *dir
+	base  string
+	path  string // of base, as a user names it
+	files []*claimed
+	run   string
+	now   func() time.Time
+	log   *slog.Logger
+}
+
+// claimed is one data file of a claim.
+type claimed struct {
+	file    *File
+	wanted  bool // the user asked for this one
+	data    *os.File
+	known   *fates
+	journal *journal // nil until there is something to note
+	size    int64    // as far as this process knows it
+	records int64
+	left    int64 // records that still have something coming
+	damaged bool  // a place that nobody can read
+	grown   bool  // records were appended that may not be on the disk yet
+}
+
+// Item is a record of a claim, as much of it as is kept in memory.
+type Item struct {
+	file   *claimed
+	line   int64
+	offset int64
+	size   int64
+	id     ID
+	copied int64 // where in the .failed file a copy of it ends
+
+	Time     int64 // of the entry; 0 when it has none
+	Captured int64
+}
+
+// Groups puts the files of a set together that must be claimed together.
+func (s *Set) Groups() [][]*File {
+	type key struct{ dir, base string }
+	var groups [][]*File
+	at := map[key]int{}
+	for _, f := range s.Files {
+		k := key{f.dir.path, f.base}
+		i, ok := at[k]
+		if !ok {
+			i = len(groups)
+			at[k] = i
+			groups = append(groups, nil)
+		}
+		groups[i] = append(groups[i], f)
+	}
+	return groups
+}
+
+// TakeGroup claims a group: ErrInUse when somebody has it. What a killed run
+// left half done is put right first. A journal of a newer release is an error,
+// and nothing has been touched.
+func TakeGroup(files []*File, run string, now func() time.Time, log *slog.Logger) (*Claim, error) {
+	first := files[0]
+	c := &Claim{dir: first.dir, base: first.base, run: run, now: now, log: log}
+	c.path, _ = splitName(first.Path)
+	for _, name := range []string{
+		c.base, c.base + replayedSuffix,
+		c.base + failedSuffix, c.base + failedSuffix + replayedSuffix,
+	} {
+		if err := c.take(name, files); err != nil {
+			c.Release()
+			return nil, err
+		}
+	}
+	for _, f := range c.files {
+		if err := f.readJournal(c); err != nil {
+			c.Release()
+			return nil, err
+		}
+	}
+	if err := c.recover(); err != nil {
+		c.Release()
+		return nil, err
+	}
+	return c, nil
+}
+
+// take opens and locks one data file, if it is there.
+func (c *Claim) take(name string, asked []*File) error {
+	f, err := c.dir.open(name, unix.O_RDWR|unix.O_APPEND)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return sysexits.Wrap(openCode(err), err)
+	}
+	if err := lock(f); err != nil {
+		f.Close()
+		return err
+	}
+	if !c.dir.same(name, f) { // renamed or removed while we waited
+		f.Close()
+		return ErrInUse
+	}
+	if c.dir.same(name+replayedSuffix, f) {
+		// A rename by link and unlink that was cut in the middle.
+		defer f.Close()
+		return c.dir.remove(name)
+	}
+	info, err := f.Stat()
+	if err != nil {
+		f.Close()
+		return sysexits.Wrap(sysexits.IOErr, err)
+	}
+	got := &claimed{file: newFile(c.dir, name), data: f, size: info.Size()}
+	for _, a := range asked {
+		if a.name == name || a.name+replayedSuffix == name {
+			got.wanted = true
+			got.file.Path = a.Path + name[len(a.name):]
+		}
+	}
+	c.files = append(c.files, got)
+	return nil
+}
+
+func (f *claimed) readJournal(c *Claim) error {
+	known, err := f.file.fates()
+	if err != nil {
+		return err
+	}
+	f.known = known
+	if known.bad > 0 {
+		c.log.Warn("lines of a journal are no entries: they are ignored", "file", f.file.Path, "lines", known.bad)
+	}
+	return nil
+}
+
+// Path names the group.
+func (c *Claim) Path() string { return c.path }
+
+// InUse reports whether a group is in somebody's hands, without claiming it.
+func InUse(files []*File) (bool, error) {
+	for _, f := range files {
+		data, err := f.open(unix.O_RDONLY)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return false, sysexits.Wrap(openCode(err), err)
+		}
+		used, err := inUse(data)
+		data.Close()
+		if used || err != nil {
+			return used, err
+		}
+	}
+	return false, nil
+}
+
+// failedFile is the file that takes what is refused again, nil while there is
+// none.
+func (c *Claim) failedFile() *claimed {
+	for _, f := range c.files {
+		if f.file.kind.failed {
+			return f
+		}
+	}
+	return nil
+}
+
+// recover puts right what a run left that was killed: a torn end of the
+// .failed file, whose record is still where it came from, and records there
+// that no journal knows of yet.
+func (c *Claim) recover() error {
+	failed := c.failedFile()
+	if failed == nil {
+		return nil
+	}
+	if err := failed.mendEnd(c.log); err != nil {
+		return sysexits.Wrap(sysexits.IOErr, fmt.Errorf("recover %s: %w", failed.file.Path, err))
+	}
+	return c.adopt(failed)
+}
+
+// mendEnd cuts off half a record, which is whole where it came from, and ends
+// the last line of a file that only lacks its line feed.
+func (f *claimed) mendEnd(log *slog.Logger) error {
+	whole, err := wholeSize(f.data, f.size)
+	if err != nil || whole == f.size {
+		return err
+	}
+	tail := make([]byte, min(f.size-whole, maxObject))
+	if _, err := f.data.ReadAt(tail, whole); err != nil {
+		return err
+	}
+	var l Letter
+	if n, err := l.parse(tail); err == nil && n == len(tail) {
+		f.size++
+		_, err := f.data.Write([]byte{'\n'})
+		return err
+	}
+	log.Warn("torn end of a file cut off", "file", f.file.Path, "bytes", f.size-whole)
+	f.size = whole
+	return f.data.Truncate(whole)
+}
+
+// wholeSize is where the last whole line of a file ends.
+func wholeSize(f *os.File, size int64) (int64, error) {
+	buf := make([]byte, 64<<10)
+	for end := size; end > 0; {
+		n := min(end, int64(len(buf)))
+		if _, err := f.ReadAt(buf[:n], end-n); err != nil && !errors.Is(err, io.EOF) {
+			return 0, err
+		}
+		if i := bytes.LastIndexByte(buf[:n], '\n'); i >= 0 {
+			return end - n + int64(i) + 1, nil
+		}
+		end -= n
+	}
+	return 0, nil
+}
+
+// adopt enters the moves that a killed run made and had not entered: the record
+// is in the .failed file, so the one it came from is done with.
+func (c *Claim) adopt(failed *claimed) error {
+	loose, err := c.loose(failed)
+	if err != nil || len(loose) == 0 {
+		return err
+	}
+	for _, f := range c.files {
+		err := f.each(0, func(l *Letter, s Status) error {
+			ends := loose[l.ID()]
+			if s.final() || len(ends) == 0 || f == failed && l.Offset+int64(len(l.Raw)) > ends[0] {
+				return nil
+			}
+			loose[l.ID()] = ends[1:]
+			if f == failed && l.Offset+int64(len(l.Raw))+1 == ends[0] {
+				return nil // that is the moved record itself
+			}
+			f.known.of[place{l.Line, l.ID()}] = fate{status: Failed}
+			return f.note(c, &entry{line: l.Line, id: l.ID(), fate: Failed, end: ends[0]})
+		}, func(*Damage) {})
+		if err != nil {
+			return err
+		}
+	}
+	return c.Commit()
+}
+
+// loose finds the records of the .failed file that no entry accounts for. A
+// truncated copy that a delivered record left behind has none to account for it.
+func (c *Claim) loose(failed *claimed) (map[ID][]int64, error) {
+	loose := map[ID][]int64{}
+	err := failed.each(0, func(l *Letter, s Status) error {
+		at := move{l.ID(), l.Offset + int64(len(l.Raw)) + 1}
+		for _, f := range c.files {
+			if f.known.moved[at] {
+				return nil
+			}
+		}
+		loose[at.id] = append(loose[at.id], at.end)
+		return nil
+	}, func(*Damage) {})
+	return loose, err
+}
+
+// each reads the records of a claimed file. Nobody is alive who could have one
+// in hand, so what was claimed is what it was before.
+func (f *claimed) each(offset int64, fn func(*Letter, Status) error, damaged func(*Damage)) error {
+	return f.file.scan(io.NewSectionReader(f.data, offset, f.size-offset), func(l *Letter) error {
+		return fn(l, f.known.status(f.file.kind, place{l.Line, l.ID()}, false))
+	}, damaged)
+}
+
+// Index reads the files that were asked for. take decides which of the records
+// this run takes on; the others are left as they are.
+func (c *Claim) Index(take func(l *Letter, s Status) bool, damaged func(*Damage)) ([]Item, error) {
+	var items []Item
+	for _, f := range c.files {
+		f.records, f.left = 0, 0
+		err := f.each(0, func(l *Letter, s Status) error {
+			f.records++
+			if !s.final() {
+				f.left++
+			}
+			if f.wanted && take(l, s) {
+				item := Item{file: f, line: l.Line, offset: l.Offset, size: int64(len(l.Raw)), id: l.ID()}
+				item.Time, _ = l.Time()
+				item.Captured, _ = l.Captured()
+				items = append(items, item)
+			}
+			return nil
+		}, func(d *Damage) {
+			f.damaged = f.damaged || !d.Torn
+			if f.wanted && !f.file.kind.replayed {
+				damaged(d)
+			}
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return items, nil
+}
+
+// Letter reads the item's record again.
+func (it *Item) Letter(l *Letter) error {
+	raw := make([]byte, it.size)
+	if _, err := it.file.data.ReadAt(raw, it.offset); err != nil {
+		return sysexits.Wrap(sysexits.IOErr, fmt.Errorf("read %s: %w", it.file.file.Path, err))
+	}
+	if _, err := l.parse(raw); err != nil {
+		return sysexits.Errorf(sysexits.IOErr, "%s: line %d: changed while it was being replayed", it.file.file.Path, it.line)
+	}
+	l.Line, l.Offset = it.line, it.offset
+	return nil
+}
+
+// Path names the item's file.
+func (it *Item) Path() string { return it.file.file.Path }
+
+// Line is the line of the file on which the record begins.
+func (it *Item) Line() int64 { return it.line }
+
+// Base is the name of the group: that of its capture file.
+func (c *Claim) Base() string { return c.base }
+
+// MarkPending enters for others to see that the items are in hand.
+func (c *Claim) MarkPending(items []Item) error {
+	byFile := map[*claimed][]byte{}
+	for i := range items {
+		it := &items[i]
+		e := c.entry(it, Pending)
+		byFile[it.file] = e.append(byFile[it.file])
+	}
+	for f, entries := range byFile {
+		if err := f.openJournal(c); err != nil {
+			return err
+		}
+		if err := f.journal.claim(entries); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Claim) entry(it *Item, fate Status) entry {
+	return entry{line: it.line, id: it.id, fate: fate, at: c.now(), run: c.run}
+}
+
+// Replayed notes that the item was delivered.
+func (c *Claim) Replayed(it *Item) error {
+	e := c.entry(it, Replayed)
+	e.end = it.copied
+	return it.file.note(c, &e)
+}
+
+// Fail moves the item to the .failed file, with the refusal added to its
+// history.
+func (c *Claim) Fail(it *Item, refusal *record.Letter) error {
+	end, err := c.appendFailed(it, refusal)
+	if err != nil {
+		return err
+	}
+	e := c.entry(it, Failed)
+	e.end = end
+	return it.file.note(c, &e)
+}
+
+// KeepCopy keeps a copy of the item, uncut, beside what was delivered of it.
+func (c *Claim) KeepCopy(it *Item, refusal *record.Letter) error {
+	var err error
+	it.copied, err = c.appendFailed(it, refusal)
+	return err
+}
+
+func (c *Claim) appendFailed(it *Item, refusal *record.Letter) (end int64, err error) {
+	var l Letter
+	if err := it.Letter(&l); err != nil {
+		return 0, err
+	}
+	return c.appendLine(record.AppendLetter(nil, l.Record(), refusal))
+}
+
+// KeepStray keeps a dead letter that belongs to none of the items.
+func (c *Claim) KeepStray(raw []byte) error {
+	_, err := c.appendLine(append(appendCompact(nil, raw), '\n'))
+	return err
+}
+
+func (c *Claim) appendLine(line []byte) (end int64, err error) {
+	failed := c.failedFile()
+	switch {
+	case failed == nil:
+		failed, err = c.createFailed()
+	case failed.file.kind.replayed:
+		err = c.reopen(failed)
+	}
+	if err != nil {
+		return 0, err
+	}
+	if _, err := failed.data.Write(line); err != nil {
+		err = errors.Join(err, failed.data.Truncate(failed.size))
+		return 0, sysexits.Wrap(sysexits.IOErr, fmt.Errorf("write %s: %w", failed.file.Path, err))
+	}
+	failed.size += int64(len(line))
+	failed.records++
+	failed.left++
+	failed.grown = true
+	return failed.size, nil
+}
+
+func (c *Claim) createFailed() (*claimed, error) {
+	name := c.base + failedSuffix
+	// The journal of an earlier .failed file, pruned since, says nothing about
+	// this one.
+	if err := ignoreGone(c.dir.remove(journalOf(name))); err != nil {
+		return nil, sysexits.Wrap(sysexits.IOErr, err)
+	}
+	data, err := c.dir.open(name, unix.O_RDWR|unix.O_APPEND|unix.O_CREAT|unix.O_EXCL)
+	if err == nil {
+		err = lock(data)
+	}
+	if err == nil {
+		err = c.dir.sync()
+	}
+	if err != nil {
+		return nil, sysexits.Wrap(sysexits.CantCreat, fmt.Errorf("make %s: %w", c.dir.join(name), err))
+	}
+	f := &claimed{file: newFile(c.dir, name), data: data, known: newFates()}
+	f.file.Path = c.path + failedSuffix
+	c.files = append(c.files, f)
+	return f, nil
+}
+
+// reopen takes back the name that said that nothing was left to do.
+func (c *Claim) reopen(f *claimed) error {
+	name, _ := strings.CutSuffix(f.file.name, replayedSuffix)
+	if err := c.dir.rename(f.file.name, name); err != nil {
+		return sysexits.Wrap(sysexits.IOErr, err)
+	}
+	f.file.name, f.file.kind.replayed = name, false
+	f.file.Path, _ = strings.CutSuffix(f.file.Path, replayedSuffix)
+	return c.dir.sync()
+}
+
+func (f *claimed) note(c *Claim, e *entry) error {
+	if err := f.openJournal(c); err != nil {
+		return err
+	}
+	if e.run == "" {
+		e.at, e.run = c.now(), c.run
+	}
+	f.journal.note(*e)
+	if e.fate.final() || e.fate == Failed {
+		f.left--
+	}
+	return nil
+}
+
+// openJournal opens the journal, and cuts off a torn line that a killed run left.
+func (f *claimed) openJournal(c *Claim) error {
+	if f.journal != nil {
+		return nil
+	}
+	name := journalOf(f.file.name)
+	existed := c.dir.exists(name)
+	j, err := c.dir.open(name, unix.O_RDWR|unix.O_APPEND|unix.O_CREAT)
+	if err == nil && existed {
+		err = j.Truncate(f.known.size)
+	} else if err == nil {
+		err = c.dir.sync()
+	}
+	if err != nil {
+		return sysexits.Wrap(sysexits.CantCreat, fmt.Errorf("open journal of %s: %w", f.file.Path, err))
+	}
+	f.journal = &journal{f: j}
+	return nil
+}
+
+// Commit makes everything noted durable: first the records that moved, then the
+// entries that say so. Only then does any of it count.
+func (c *Claim) Commit() error {
+	if failed := c.failedFile(); failed != nil && failed.grown {
+		if err := failed.data.Sync(); err != nil {
+			return sysexits.Wrap(sysexits.IOErr, fmt.Errorf("write %s: %w", failed.file.Path, err))
+		}
+		failed.grown = false
+	}
+	for _, f := range c.files {
+		if f.journal == nil {
+			continue
+		}
+		if err := f.journal.commit(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Finish gives the files of which nothing is left to do their new name, or
+// removes them with their journals.
+func (c *Claim) Finish(remove bool) error {
+	for _, f := range c.files {
+		if !f.wanted || !f.whole() {
+			continue
+		}
+		if err := c.finish(f, remove); err != nil {
+			return sysexits.Wrap(sysexits.IOErr, err)
+		}
+	}
+	return nil
+}
+
+// whole reports whether every record of the file has come to its end.
+func (f *claimed) whole() bool {
+	info, err := f.data.Stat()
+	return err == nil && info.Size() == f.size && f.records > 0 && f.left <= 0 && !f.damaged
+}
+
+func (c *Claim) finish(f *claimed, remove bool) error {
+	switch {
+	case !c.dir.same(f.file.name, f.data):
+		return nil // moved away by hand
+	case remove:
+		if err := c.dir.remove(f.file.name); err != nil {
+			return err
+		}
+		if err := c.dir.sync(); err != nil {
+			return err
+		}
+		return ignoreGone(c.dir.remove(journalOf(f.file.name)))
+	case f.file.kind.replayed:
+		return nil
+	}
+	err := c.dir.rename(f.file.name, f.file.name+replayedSuffix)
+	if errors.Is(err, fs.ErrExist) {
+		c.log.Info("file keeps its name: the new one is taken", "file", f.file.Path)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	f.file.name += replayedSuffix
+	f.file.kind.replayed = true
+	return c.dir.sync()
+}
+
+// Release gives the group back.
+func (c *Claim) Release() {
+	for _, f := range c.files {
+		if f.journal != nil {
+			f.journal.f.Close()
+		}
+		f.data.Close()
+	}
+}

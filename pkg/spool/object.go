@@ -1,0 +1,243 @@
+package spool
+
+import (
+	"encoding/json"
+	"errors"
+	"unicode/utf8"
+)
+
+// maxDepth bounds the nesting of an object that is read: the check recurses.
+const maxDepth = 200
+
+var (
+	errJSON   = errors.New("not a JSON object")
+	errNested = errors.New("nested too deeply")
+)
+
+// scanObject checks the JSON object at the beginning of b and calls member,
+// when there is one, with the texts of each name (quotes and all) and value. It
+// returns the length of the object.
+func scanObject(b []byte, depth int, member func(name, value []byte)) (int, error) {
+	if len(b) == 0 || b[0] != '{' {
+		return 0, errJSON
+	}
+	if depth > maxDepth {
+		return 0, errNested
+	}
+	i := skipSpace(b, 1)
+	if i < len(b) && b[i] == '}' {
+		return i + 1, nil
+	}
+	for {
+		name := i
+		nameEnd := scanString(b, name)
+		if nameEnd < 0 {
+			return 0, errJSON
+		}
+		i = skipSpace(b, nameEnd)
+		if i >= len(b) || b[i] != ':' {
+			return 0, errJSON
+		}
+		value := skipSpace(b, i+1)
+		end, err := scanValue(b, value, depth)
+		if err != nil {
+			return 0, err
+		}
+		if member != nil {
+			member(b[name:nameEnd], b[value:end])
+		}
+		more := false
+		if i, more = afterElement(b, end, '}'); i < 0 {
+			return 0, errJSON
+		}
+		if !more {
+			return i, nil
+		}
+	}
+}
+
+// scanArray checks the array at b[i:] and returns the index behind it.
+func scanArray(b []byte, i, depth int) (int, error) {
+	if depth > maxDepth {
+		return 0, errNested
+	}
+	i = skipSpace(b, i+1)
+	if i < len(b) && b[i] == ']' {
+		return i + 1, nil
+	}
+	for {
+		end, err := scanValue(b, i, depth)
+		if err != nil {
+			return 0, err
+		}
+		more := false
+		if i, more = afterElement(b, end, ']'); i < 0 {
+			return 0, errJSON
+		}
+		if !more {
+			return i, nil
+		}
+	}
+}
+
+// afterElement finds the comma, and behind it the next element, or the end.
+func afterElement(b []byte, i int, end byte) (next int, more bool) {
+	i = skipSpace(b, i)
+	switch {
+	case i >= len(b):
+		return -1, false
+	case b[i] == ',':
+		return skipSpace(b, i+1), true
+	case b[i] == end:
+		return i + 1, false
+	}
+	return -1, false
+}
+
+// scanValue checks the value at b[i:] and returns the index behind it.
+func scanValue(b []byte, i, depth int) (int, error) {
+	if i >= len(b) {
+		return 0, errJSON
+	}
+	end := -1
+	switch c := b[i]; {
+	case c == '"':
+		end = scanString(b, i)
+	case c == '{':
+		n, err := scanObject(b[i:], depth+1, nil)
+		return i + n, err
+	case c == '[':
+		return scanArray(b, i, depth+1)
+	case c == 't':
+		end = scanWord(b, i, "true")
+	case c == 'f':
+		end = scanWord(b, i, "false")
+	case c == 'n':
+		end = scanWord(b, i, "null")
+	default:
+		end = scanNumber(b, i)
+	}
+	if end < 0 {
+		return 0, errJSON
+	}
+	return end, nil
+}
+
+func scanWord(b []byte, i int, word string) int {
+	if len(b)-i >= len(word) && string(b[i:i+len(word)]) == word {
+		return i + len(word)
+	}
+	return -1
+}
+
+func scanNumber(b []byte, i int) int {
+	end := i
+	for end < len(b) {
+		switch c := b[end]; {
+		case c >= '0' && c <= '9', c == '-', c == '+', c == '.', c == 'e', c == 'E':
+			end++
+			continue
+		}
+		break
+	}
+	if end == i || !json.Valid(b[i:end]) {
+		return -1
+	}
+	return end
+}
+
+// scanString checks the string at b[i:] and returns the index behind its
+// closing quote, or -1.
+func scanString(b []byte, i int) int {
+	if i >= len(b) || b[i] != '"' {
+		return -1
+	}
+	for i++; i < len(b); i++ {
+		c := b[i]
+		if c == '"' {
+			return i + 1
+		}
+		if c < ' ' {
+			return -1
+		}
+		if c != '\\' {
+			continue
+		}
+		if i++; i >= len(b) {
+			return -1
+		}
+		switch b[i] {
+		case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		case 'u':
+			if len(b)-i < 5 || !hexDigits(b[i+1:i+5]) {
+				return -1
+			}
+			i += 4
+		default:
+			return -1
+		}
+	}
+	return -1
+}
+
+func hexDigits(b []byte) bool {
+	for _, c := range b {
+		if (c < '0' || c > '9') && (c < 'a' || c > 'f') && (c < 'A' || c > 'F') {
+			return false
+		}
+	}
+	return true
+}
+
+func skipSpace(b []byte, i int) int {
+	for i < len(b) && isSpace(b[i]) {
+		i++
+	}
+	return i
+}
+
+func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
+
+// text is the string that a checked JSON string stands for; anything else is
+// not ok. It may alias its argument.
+func text(value []byte) (s []byte, ok bool) {
+	if len(value) < 2 || value[0] != '"' {
+		return nil, false
+	}
+	inside := value[1 : len(value)-1]
+	for _, c := range inside {
+		if c == '\\' || c >= utf8.RuneSelf {
+			var s string
+			if err := json.Unmarshal(value, &s); err != nil {
+				return nil, false
+			}
+			return []byte(s), true
+		}
+	}
+	return inside, true
+}
+
+// eachMember calls fn for the members of an object that has been checked; names
+// come unquoted.
+func eachMember(object []byte, fn func(name, value []byte)) {
+	if len(object) == 0 || object[0] != '{' {
+		return
+	}
+	// The error is impossible: the object has been checked.
+	_, _ = scanObject(object, 0, func(name, value []byte) {
+		if plain, ok := text(name); ok {
+			fn(plain, value)
+		}
+	})
+}
+
+// member is the text of one member's value: the last of that name, as in every
+// other reader of JSON here.
+func member(object []byte, name string) (value []byte) {
+	eachMember(object, func(n, v []byte) {
+		if string(n) == name {
+			value = v
+		}
+	})
+	return value
+}

@@ -1,0 +1,228 @@
+package spool
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	"sf2loki/pkg/sysexits"
+)
+
+// maxObject is the longest object that is read, as in package record.
+const maxObject = 32 << 20
+
+// Damage is a place of a file that holds no record. Torn is the last line of a
+// writer that was killed: it was never acknowledged, so it comes again from the
+// source. Anything else was changed after it was written.
+type Damage struct {
+	Path   string
+	Line   int64
+	Offset int64
+	Torn   bool
+	Text   string
+}
+
+func (d *Damage) Error() string {
+	return fmt.Sprintf("%s: line %d (byte %d): %s", d.Path, d.Line, d.Offset, d.Text)
+}
+
+// Code is the exit status that this damage asks for.
+func (d *Damage) Code() sysexits.Code {
+	if d.Torn {
+		return sysexits.IOErr
+	}
+	return sysexits.DataErr
+}
+
+// scanner reads the letters of a file one by one. It needs one object of memory
+// at a time. Objects may stand one a line, several on a line, or spread over
+// lines; what is none is reported and passed over.
+type scanner struct {
+	r      io.Reader
+	path   string
+	buf    []byte
+	start  int   // of what has not been given out
+	offset int64 // in the file, of buf[start]
+	line   int64 // of buf[start]
+	ended  bool
+}
+
+func newScanner(r io.Reader, path string) *scanner {
+	return &scanner{r: r, path: path, buf: make([]byte, 0, 64<<10), line: 1}
+}
+
+// next reads the next letter: nil, io.EOF, *Damage (the next call goes on
+// behind it), or what reading the file gave.
+func (s *scanner) next(l *Letter) error {
+	if err := s.skipSpace(); err != nil {
+		return err
+	}
+	end, err := s.lineEnd(s.start)
+	if err != nil {
+		return err
+	}
+	if end < 0 {
+		return s.bad(len(s.buf), true, "the last line is torn")
+	}
+	line := s.buf[s.start:end]
+	if n, err := l.parse(line); err == nil {
+		return s.give(l, n)
+	} else if line[0] != '{' || errors.Is(err, errNested) {
+		return s.bad(end, false, err.Error())
+	}
+	return s.nextSpread(l, end)
+}
+
+// nextSpread reads an object that does not end on the line on which it begins.
+// A line that begins another object says that this one is broken.
+func (s *scanner) nextSpread(l *Letter, end int) error {
+	first := end
+	for {
+		if n, whole := extent(s.buf[s.start:end]); whole {
+			got, err := l.parse(s.buf[s.start : s.start+n])
+			if err != nil || got != n {
+				return s.bad(first, false, errJSON.Error())
+			}
+			return s.give(l, n)
+		}
+		next, err := s.lineEnd(end + 1)
+		if err != nil {
+			return err
+		}
+		if next < 0 && end+1 >= len(s.buf) || end+1 < len(s.buf) && s.buf[end+1] == '{' {
+			return s.bad(first, false, errJSON.Error())
+		}
+		if next < 0 {
+			return s.bad(len(s.buf), true, "the last record is torn")
+		}
+		if next-s.start > maxObject {
+			return s.bad(first, false, "longer than any record")
+		}
+		end = next
+	}
+}
+
+// extent finds where the object at the beginning of b ends, by its braces alone.
+func extent(b []byte) (n int, whole bool) {
+	depth, inside := 0, false
+	for i := 0; i < len(b); i++ {
+		switch c := b[i]; {
+		case inside && c == '\\':
+			i++
+		case c == '"':
+			inside = !inside
+		case inside:
+		case c == '{':
+			depth++
+		case c == '}':
+			if depth--; depth == 0 {
+				return i + 1, true
+			}
+		}
+	}
+	return 0, false
+}
+
+func (s *scanner) give(l *Letter, n int) error {
+	l.Line, l.Offset = s.line, s.offset
+	s.pass(n)
+	return nil
+}
+
+// bad reports what stands before index end, and goes on behind it.
+func (s *scanner) bad(end int, torn bool, text string) error {
+	d := &Damage{Path: s.path, Line: s.line, Offset: s.offset, Torn: torn, Text: text}
+	s.pass(end - s.start)
+	return d
+}
+
+func (s *scanner) pass(n int) {
+	s.line += int64(bytes.Count(s.buf[s.start:s.start+n], []byte{'\n'}))
+	s.start += n
+	s.offset += int64(n)
+}
+
+func (s *scanner) skipSpace() error {
+	for {
+		n := skipSpace(s.buf[s.start:], 0)
+		s.pass(n)
+		if s.start < len(s.buf) {
+			return nil
+		}
+		if err := s.fill(); err != nil {
+			return err
+		}
+	}
+}
+
+// lineEnd is the index of the first line feed from index from on, or -1 when
+// the input ends without one.
+func (s *scanner) lineEnd(from int) (int, error) {
+	for {
+		if from <= len(s.buf) {
+			if i := bytes.IndexByte(s.buf[from:], '\n'); i >= 0 {
+				return from + i, nil
+			}
+		}
+		seen := len(s.buf) - s.start
+		if seen > maxObject {
+			return s.overlong()
+		}
+		from = max(from, len(s.buf)) - s.start
+		err := s.fill()
+		from += s.start
+		if errors.Is(err, io.EOF) {
+			return -1, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+}
+
+// overlong passes over a line that is longer than any record.
+func (s *scanner) overlong() (int, error) {
+	d := &Damage{Path: s.path, Line: s.line, Offset: s.offset, Text: "longer than any record"}
+	for {
+		if i := bytes.IndexByte(s.buf[s.start:], '\n'); i >= 0 {
+			s.pass(i)
+			return 0, d
+		}
+		s.pass(len(s.buf) - s.start)
+		if err := s.fill(); errors.Is(err, io.EOF) {
+			return 0, d
+		} else if err != nil {
+			return 0, err
+		}
+	}
+}
+
+// fill reads more, moving what is left to the front of a buffer that is full.
+func (s *scanner) fill() error {
+	if s.ended {
+		return io.EOF
+	}
+	if len(s.buf) == cap(s.buf) {
+		left := s.buf[s.start:]
+		if len(left) > cap(s.buf)/2 {
+			s.buf = append(make([]byte, 0, 2*cap(s.buf)), left...)
+		} else {
+			s.buf = s.buf[:copy(s.buf[:cap(s.buf)], left)]
+		}
+		s.start = 0
+	}
+	n, err := s.r.Read(s.buf[len(s.buf):cap(s.buf)])
+	s.buf = s.buf[:len(s.buf)+n]
+	if errors.Is(err, io.EOF) {
+		s.ended = true
+		if n > 0 {
+			return nil
+		}
+		return io.EOF
+	}
+	if err != nil {
+		return sysexits.Wrap(sysexits.IOErr, fmt.Errorf("read %s: %w", s.path, err))
+	}
+	return nil
+}
