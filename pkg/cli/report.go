@@ -24,7 +24,7 @@ type Count struct {
 // the sum of what went Out. Info are further numbers, bytes for instance.
 type ReportRow struct {
 	Source, EventType string
-	In                Count
+	In                Count // its name is read if it has none
 	Out               []Count
 	Info              []Count
 }
@@ -36,7 +36,12 @@ type ReportRow struct {
 func (app *App) Report(rows []ReportRow) {
 	app.mu.Lock()
 	defer app.mu.Unlock()
-	app.report = rows
+	app.report = slices.Clone(rows)
+	for i := range app.report {
+		if app.report[i].In.Name == "" {
+			app.report[i].In.Name = "read"
+		}
+	}
 }
 
 func (app *App) rows() []ReportRow {

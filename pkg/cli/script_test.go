@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -23,6 +24,7 @@ import (
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"fake-tool": func() { cli.Main("fake-tool", newFake) },
+		"freeport":  freeport,
 	})
 }
 
@@ -39,6 +41,16 @@ func hostname() string {
 		panic(err)
 	}
 	return h
+}
+
+// freeport prints an address that nobody listens at.
+func freeport() {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(ln.Addr())
+	ln.Close()
 }
 
 // newFake is a program with a bit of everything.
