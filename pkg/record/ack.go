@@ -108,8 +108,7 @@ func objectCopy(value []byte) ([]byte, bool) {
 // AppendAck appends a as one line. An ack with Run carries nothing else.
 func AppendAck(dst []byte, a *Ack) []byte {
 	if a.Run != nil {
-		dst = append(dst, `{"run":`...)
-		dst = append(dst, a.Run...)
+		dst = appendCompact(append(dst, `{"run":`...), a.Run)
 		return append(dst, '}', '\n')
 	}
 	dst = append(dst, `{"checkpoint_key":"`...)
@@ -123,8 +122,7 @@ func AppendAck(dst []byte, a *Ack) []byte {
 	}
 	dst = appendCounts(dst, a.Delivered, a.Rejected, a.Dropped)
 	if a.Account != nil {
-		dst = append(dst, `,"account":`...)
-		dst = append(dst, a.Account...)
+		dst = appendCompact(append(dst, `,"account":`...), a.Account)
 	}
 	return append(dst, '}', '\n')
 }
