@@ -24,6 +24,7 @@ const (
 	timePrefix     = "__ts__:"         // + key: time of the last record behind it
 	fenceKey       = "__fence_epoch__" // the least epoch that may write
 	movedKey       = "__moved_to__"    // the document lives elsewhere now
+	copiedKey      = "__copied_from__" // where ckpt mv took it from
 )
 
 // timeLayout is the streams' form of a time: it sorts as text.

@@ -11,6 +11,12 @@ const (
 	SourceFile    = "file"
 )
 
+// dailyPrefix begins the Object of an eventlogfile key of daily files.
+const dailyPrefix = "Daily:"
+
+// EventType takes the event type out of the Object of an eventlogfile key.
+func EventType(object string) string { return strings.TrimPrefix(object, dailyPrefix) }
+
 // DeadLetterPrefix begins the keys under which dl-replay follows a replay.
 // They are never positions of a document.
 const DeadLetterPrefix = "deadletter:"

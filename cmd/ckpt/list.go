@@ -1,0 +1,112 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"text/tabwriter"
+	"time"
+
+	"github.com/peterbourgon/ff/v3/ffcli"
+
+	"sf2loki/pkg/checkpoint"
+	"sf2loki/pkg/cli"
+)
+
+type list struct {
+	app  *cli.App
+	json bool
+}
+
+const listUsage = "ckpt list STORE [PATTERN...] [--json]"
+
+func newList(app *cli.App) *ffcli.Command {
+	l := &list{app: app}
+	fs := app.FlagSet("ckpt list")
+	fs.BoolVar(&l.json, "json", false, "print one JSON object a line")
+	return &ffcli.Command{
+		Name: "list", ShortUsage: listUsage, ShortHelp: "show keys, positions and their age", FlagSet: fs,
+		LongHelp: "A PATTERN selects keys; * in it is any text.", Exec: l.exec,
+	}
+}
+
+func (l *list) exec(ctx context.Context, args []string) error {
+	store, patterns, err := storeAnd(args, 0, -1, listUsage)
+	if err != nil {
+		return err
+	}
+	doc, found, err := checkpoint.Load(ctx, store)
+	if err != nil {
+		return err
+	}
+	if !found {
+		l.app.Log.Warn("there is no document yet", "store", store.String())
+	}
+	rows := checkpoint.List(doc, patterns)
+	if l.json {
+		return l.printJSON(rows, time.Now())
+	}
+	return l.printTable(rows, time.Now())
+}
+
+func (l *list) printTable(rows []checkpoint.Row, now time.Time) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	w := tabwriter.NewWriter(l.app.Stdout, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(w, "KEY\tPOSITION\tLAST RECORD\tAGE")
+	for _, r := range rows {
+		last, age := "-", "-"
+		if d, ok := r.Age(now); ok {
+			last, age = r.Time.Format("2006-01-02T15:04:05Z"), cli.FormatDuration(coarse(d))
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", r.Key, r.Position, last, age)
+	}
+	return w.Flush()
+}
+
+// coarse leaves of an age what one wants to read.
+func coarse(d time.Duration) time.Duration {
+	switch {
+	case d >= 48*time.Hour:
+		return d.Truncate(24 * time.Hour)
+	case d >= time.Hour:
+		return d.Truncate(time.Minute)
+	}
+	return d.Truncate(time.Second)
+}
+
+// row is one line of --json.
+type row struct {
+	Key        string     `json:"key"`
+	Value      string     `json:"value"`
+	Org        string     `json:"org,omitempty"`
+	Lane       string     `json:"lane,omitempty"`
+	Window     string     `json:"window,omitempty"`
+	Source     string     `json:"source"`
+	Object     string     `json:"object,omitempty"`
+	Position   string     `json:"position"`
+	Time       *time.Time `json:"time,omitempty"`
+	AgeSeconds *float64   `json:"age_seconds,omitempty"`
+}
+
+func (l *list) printJSON(rows []checkpoint.Row, now time.Time) error {
+	w := bufio.NewWriter(l.app.Stdout)
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	for _, r := range rows {
+		out := row{
+			Key: r.Key, Value: r.Value, Position: r.Position,
+			Org: r.Parts.Org, Lane: r.Parts.Lane, Window: r.Parts.Window, Source: r.Parts.Source, Object: r.Parts.Object,
+		}
+		if d, ok := r.Age(now); ok {
+			age := d.Round(time.Millisecond).Seconds()
+			out.Time, out.AgeSeconds = &r.Time, &age
+		}
+		if err := enc.Encode(out); err != nil {
+			return err
+		}
+	}
+	return w.Flush()
+}

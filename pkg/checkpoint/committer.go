@@ -1,0 +1,219 @@
+package checkpoint
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"sf2loki/pkg/sysexits"
+)
+
+// Position is a key's new position, and the time of the last record behind it.
+type Position struct {
+	Key, Value string
+	Time       time.Time // zero: the record had none
+}
+
+// Committer moves positions in a store that it shares with other writers. A
+// key moves only while its stored value is the one that this committer last
+// saw or wrote; what others do to other keys is merged. Stage may be called
+// while Write runs; Write may not be called twice at once.
+type Committer struct {
+	store Store
+	epoch uint64 // 0: no lease
+	retry Retry
+
+	// Of Write alone: the document as it last was, and what each key held at
+	// the start or was given by us since.
+	doc  Document
+	gen  Generation
+	seen map[string]string
+
+	mu     sync.Mutex
+	staged map[string]Position
+	order  []string
+}
+
+// NewCommitter opens the store: it proves that it can be written, as far as
+// that can be known, and reads the document. epoch is that of the lease under
+// which we run, 0 for none.
+func NewCommitter(ctx context.Context, store Store, epoch uint64, retry Retry) (*Committer, error) {
+	c := &Committer{
+		store: store, epoch: epoch, retry: retry,
+		seen: make(map[string]string), staged: make(map[string]Position),
+	}
+	if p, ok := store.(Preparer); ok {
+		if err := c.retry.do(ctx, func() error { return p.Prepare(ctx) }); err != nil {
+			return nil, fmt.Errorf("open %s: %w", store, err)
+		}
+	}
+	if err := c.retry.do(ctx, func() error { return c.reload(ctx) }); err != nil {
+		return nil, err
+	}
+	for key, value := range c.doc.Positions() {
+		c.seen[key] = value
+	}
+	return c, nil
+}
+
+// Document is the document as it was last read or written.
+func (c *Committer) Document() Document { return c.doc.Clone() }
+
+// Stage notes a position for the next Write and reports whether it replaces
+// one that was waiting.
+func (c *Committer) Stage(p Position) (superseded bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, superseded = c.staged[p.Key]
+	if !superseded {
+		c.order = append(c.order, p.Key)
+	}
+	c.staged[p.Key] = p
+	return superseded
+}
+
+// take hands over everything that is staged.
+func (c *Committer) take() []Position {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	batch := make([]Position, 0, len(c.order))
+	for _, key := range c.order {
+		batch = append(batch, c.staged[key])
+	}
+	clear(c.staged)
+	c.order = nil
+	return batch
+}
+
+// Result is what one Write did.
+type Result struct {
+	Written []Position // stored now, by us or already
+	Refused []Position // not stored, for the error that Write returned
+}
+
+// Write stores everything that is staged. A key that somebody else has moved
+// is refused, the others are written all the same. before runs ahead of the
+// store, and nothing is written when it fails.
+func (c *Committer) Write(ctx context.Context, before func() error) (Result, error) {
+	batch := c.take()
+	if err := before(); err != nil {
+		return Result{Refused: batch}, err
+	}
+	if len(batch) == 0 {
+		return Result{}, nil
+	}
+	var result Result
+	stale := false
+	err := c.retry.do(ctx, func() error {
+		if stale {
+			if err := c.reload(ctx); err != nil {
+				return err
+			}
+		}
+		stale = true // until a write has proved what is stored
+		next, changed, err := c.merge(batch, &result)
+		if err != nil || !changed {
+			return err
+		}
+		gen, err := c.store.Put(ctx, next.Bytes(), c.gen)
+		if err != nil {
+			return fmt.Errorf("write %s: %w", c.store, err)
+		}
+		c.doc, c.gen = next, gen
+		return nil
+	})
+	if err != nil {
+		return Result{Refused: batch}, err
+	}
+	for _, p := range result.Written {
+		c.seen[p.Key] = p.Value
+	}
+	return result, c.conflict(result.Refused)
+}
+
+// merge puts batch into a copy of the document as it last was, and sorts the
+// positions into those that may be written and those that may not.
+func (c *Committer) merge(batch []Position, result *Result) (next Document, changed bool, err error) {
+	*result = Result{}
+	next = c.doc.Clone()
+	for _, p := range batch {
+		stored, there := next.Get(p.Key)
+		if there && stored == p.Value {
+			result.Written = append(result.Written, p)
+			continue
+		}
+		seen, known := c.seen[p.Key]
+		if there != known || stored != seen {
+			result.Refused = append(result.Refused, p)
+			continue
+		}
+		result.Written = append(result.Written, p)
+		next.Set(p.Key, p.Value)
+		next.ClearRecordTime(p.Key)
+		if !p.Time.IsZero() {
+			next.SetRecordTime(p.Key, p.Time)
+		}
+		changed = true
+	}
+	if changed && c.epoch > 0 {
+		next.SetFenceEpoch(c.epoch)
+	}
+	return next, changed, nil
+}
+
+func (c *Committer) conflict(refused []Position) error {
+	if len(refused) == 0 {
+		return nil
+	}
+	p := refused[0]
+	more := ""
+	if len(refused) > 1 {
+		more = fmt.Sprintf(" (and %d more keys)", len(refused)-1)
+	}
+	return sysexits.Errorf(sysexits.Protocol, "%s: another writer moved %s to %s, not from %s on as we did%s; start again from there",
+		c.store, p.Key, stand(c.doc.Get(p.Key)), stand(known(c.seen, p.Key)), more)
+}
+
+func known(m map[string]string, key string) (string, bool) {
+	value, ok := m[key]
+	return value, ok
+}
+
+// stand words a value that may be absent, and cuts a long one.
+func stand(value string, ok bool) string {
+	if !ok {
+		return "nothing"
+	}
+	return fmt.Sprintf("%.120q", value)
+}
+
+// reload reads the document as it is now, and refuses one that we may not
+// write.
+func (c *Committer) reload(ctx context.Context) error {
+	doc, gen, err := load(ctx, c.store)
+	if err != nil {
+		return err
+	}
+	if err := checkMoved(c.store, doc); err != nil {
+		return err
+	}
+	if err := checkFence(c.store, doc, c.epoch); err != nil {
+		return err
+	}
+	c.doc, c.gen = doc, gen
+	return nil
+}
+
+// checkFence refuses an epoch below the stored one: a newer leader is at work.
+// Without an epoch there is nothing to compare.
+func checkFence(store Store, doc Document, epoch uint64) error {
+	stored, err := doc.FenceEpoch()
+	if err != nil {
+		return sysexits.Errorf(sysexits.Config, "%s: %w", store, err)
+	}
+	if epoch > 0 && epoch < stored {
+		return sysexits.Errorf(sysexits.Protocol, "%s is fenced: epoch %d leads, ours is %d", store, stored, epoch)
+	}
+	return nil
+}
