@@ -77,14 +77,12 @@ func judgeSilence(v Verdict, err error) Verdict {
 }
 
 func judgeOK(v Verdict, a Answer, b *body) Verdict {
-	switch text := bytes.TrimSpace(a.Body); {
-	case len(text) == 0, (text[0] == '{' || text[0] == '[') && !reportsError(text):
+	text := bytes.TrimSpace(a.Body)
+	switch {
+	case len(text) == 0, json.Valid(text) && !reportsError(text):
 		return Verdict{Class: Stored, Status: a.Status}
-	case b.html:
+	case b.html, text[0] == '{', text[0] == '[':
 		v.Class, v.Hint = NotLoki, notLokiHint
-		return v
-	case text[0] == '{':
-		v.Class, v.Hint = NotLoki, "an answer of 200 that reports an error"
 		return v
 	}
 	return misconfigured(v, "an answer of 200 whose body Loki does not write")
@@ -100,8 +98,8 @@ func reportsError(text []byte) bool {
 		Error  any `json:"error"`
 		Errors any `json:"errors"`
 	}
-	if text[0] != '{' || json.Unmarshal(text, &said) != nil {
-		return false // cut at MaxBody, or no object: nothing that says so
+	if json.Unmarshal(text, &said) != nil {
+		return false // no object: nothing that says so
 	}
 	return said.Status == "error" || truthy(said.Error) || truthy(said.Errors)
 }

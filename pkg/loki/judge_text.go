@@ -72,8 +72,15 @@ func cleanDetail(b []byte) string {
 	if len(b) > 4*record.MaxDetail {
 		b = b[:4*record.MaxDetail]
 	}
-	return cutText(strings.TrimSpace(strings.ToValidUTF8(string(b), "\uFFFD")), record.MaxDetail)
+	text := strings.TrimSpace(strings.ToValidUTF8(string(b), "\uFFFD"))
+	for _, mark := range excerptMarks {
+		text, _, _ = strings.Cut(text, mark)
+	}
+	return cutText(text, record.MaxDetail)
 }
+
+// excerptMarks stand before what a JSON decoder quotes of a request's lines.
+var excerptMarks = []string{", error found in #", "; unparsed tail: "}
 
 // cutText cuts valid UTF-8 to at most max bytes.
 func cutText(s string, max int) string {
