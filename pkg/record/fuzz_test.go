@@ -1,0 +1,263 @@
+package record
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+)
+
+var seeds = []string{
+	login, "{}", "{}\n{\n}\n", "[]\n", "{\"a\":[1,{\"b\":null}]}\n", `{"line":"\ud83d\ude00\ud800"}` + "\n", "{\"line\":\"\xff\"}\n",
+	`{"ts_unix_nano":1.782936e+18,"labels":{"a":"b"},"line":"x","z":[[],{},-0.5E-3,true,false,null]}` + "\n",
+	`{"checkpoint_only":true,"run":{"program":"p"}}` + "\n", `{"checkpoint_key":"k","delivered":1,"account":{"rows":2}}` + "\n",
+	`{"reason":"x","dead_letter":{"id":"1","errors":[{"at":"2026-07-01T20:00:00Z"}],"new":[1]}}` + "\n", "{\"a\":1 \x00}\n", "{\"a\u00e9\\u0000\":0}",
+}
+
+// frames reads the objects of in as encoding/json sees them: those that a line
+// feed follows, up to the first fault.
+func frames(in []byte) (objects [][]byte, end error) {
+	whole := in[:bytes.LastIndexByte(in, '\n')+1]
+	rest := whole
+	for {
+		rest = bytes.TrimLeft(rest, " \t\r\n")
+		if len(rest) == 0 {
+			break
+		}
+		if rest[0] != '{' {
+			return objects, errors.New("no object")
+		}
+		dec := json.NewDecoder(bytes.NewReader(rest))
+		var v json.RawMessage
+		if err := dec.Decode(&v); err != nil {
+			if errors.Is(err, io.ErrUnexpectedEOF) {
+				return objects, io.ErrUnexpectedEOF
+			}
+			return objects, err
+		}
+		objects = append(objects, v)
+		rest = rest[dec.InputOffset():]
+	}
+	switch tail := bytes.TrimLeft(in[len(whole):], " \t\r\n"); {
+	case len(tail) == 0:
+		return objects, io.EOF
+	case tail[0] == '{':
+		return objects, io.ErrUnexpectedEOF
+	}
+	return objects, errors.New("no object")
+}
+
+// The reader frames, refuses and decodes as encoding/json does.
+func FuzzReader(f *testing.F) {
+	for _, s := range seeds {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, in []byte) {
+		objects, end := frames(in)
+		recs, errs := readAll(bytes.NewReader(in))
+		if len(recs) != len(objects) {
+			t.Fatalf("%d objects, encoding/json finds %d; %v, %v", len(recs), len(objects), errs[len(errs)-1], end)
+		}
+		err := errs[len(errs)-1]
+		var syntax *SyntaxError
+		if (end == io.EOF) != (err == io.EOF) || errors.Is(end, io.ErrUnexpectedEOF) != errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Fatalf("ends with %v, encoding/json with %v", err, end)
+		}
+		if end != io.EOF && !errors.Is(end, io.ErrUnexpectedEOF) && !errors.As(err, &syntax) {
+			t.Fatalf("ends with %v, encoding/json with %v", err, end)
+		}
+		for i := range recs {
+			if !bytes.Equal(recs[i].Raw, objects[i]) {
+				t.Fatalf("object %d is %q, encoding/json finds %q", i, recs[i].Raw, objects[i])
+			}
+			compare(t, &recs[i], errs[i])
+		}
+		split, _ := readAll(&dribble{data: in})
+		for i := range recs {
+			if got, want := show(&split[i]), show(&recs[i]); got != want {
+				t.Fatalf("in pieces: %s, whole: %s", got, want)
+			}
+		}
+	})
+}
+
+// dribble delivers pieces of 1, 2, 3 bytes and so on.
+type dribble struct {
+	data []byte
+	n    int
+}
+
+func (d *dribble) Read(p []byte) (int, error) {
+	if len(d.data) == 0 {
+		return 0, io.EOF
+	}
+	d.n++
+	n := copy(p, d.data[:min(d.n%7+1, len(d.data))])
+	d.data = d.data[n:]
+	return n, nil
+}
+
+// compare checks the string fields of rec, and that what is written of it is
+// read again.
+func compare(t *testing.T, rec *Record, err error) {
+	var fields map[string]any
+	if jsonErr := json.Unmarshal(rec.Raw, &fields); jsonErr != nil {
+		if strings.Contains(jsonErr.Error(), "cannot unmarshal number") {
+			return // beyond a float
+		}
+		t.Fatal(jsonErr)
+	}
+	for name, got := range map[string][]byte{"line": rec.Line, "checkpoint_key": rec.Key, "checkpoint_value": rec.Value, "origin": rec.Origin, "reason": rec.Reason} {
+		want, ok := fields[name].(string)
+		if err == nil && (ok != (got != nil) || want != string(got)) {
+			t.Fatalf("%s is %q, encoding/json says %q", name, got, want)
+		}
+	}
+	if labels, ok := fields["labels"].(map[string]any); ok && err == nil {
+		for _, p := range rec.Labels {
+			if _, ok := labels[string(p.Name)].(string); !ok {
+				t.Fatalf("label %q, which encoding/json does not know", p.Name)
+			}
+		}
+	}
+	letter := AppendLetter(nil, rec, &Letter{Reason: InvalidRecord, CapturedAt: time.Unix(1, 0)})
+	if !json.Valid(letter) || !utf8.Valid(letter) || bytes.Count(letter, []byte{'\n'}) != 1 {
+		t.Fatalf("letter %q", letter)
+	}
+	if err != nil {
+		return
+	}
+	line := AppendRecord(nil, rec)
+	if !json.Valid(line) || !utf8.Valid(line) || bytes.Count(line, []byte{'\n'}) != 1 {
+		t.Fatalf("line %q", line)
+	}
+	var again Record
+	if err := NewReader(bytes.NewReader(line)).Read(&again); err != nil {
+		t.Fatalf("%s: %v", line, err)
+	}
+	back := AppendRecord(nil, &again)
+	if !bytes.Equal(back, line) {
+		t.Fatalf("written %s, read %s", line, back)
+	}
+}
+
+// A letter keeps all members of its object that are not its envelope.
+func FuzzLetter(f *testing.F) {
+	for _, s := range seeds {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, in []byte) {
+		var rec Record
+		err := NewReader(bytes.NewReader(append(bytes.TrimRight(in, "\n"), '\n'))).Read(&rec)
+		var invalid *InvalidError
+		if err != nil && !errors.As(err, &invalid) {
+			return
+		}
+		var before, after map[string]json.RawMessage
+		if json.Unmarshal(rec.Raw, &before) != nil {
+			return
+		}
+		line := AppendLetter(nil, &rec, &Letter{Reason: InvalidRecord, CapturedAt: time.Unix(1, 0)})
+		if err := json.Unmarshal(line, &after); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		for name, value := range before {
+			if isEnvelope([]byte(name)) {
+				continue
+			}
+			var want bytes.Buffer
+			if err := json.Compact(&want, value); err != nil {
+				t.Fatal(err)
+			}
+			if got := after[name]; string(got) != string(appendValid(nil, want.Bytes())) {
+				t.Fatalf("%s was %s and is %s", name, want.Bytes(), got)
+			}
+		}
+		var letter Record
+		if err := NewReader(bytes.NewReader(line)).Read(&letter); err != nil && !errors.As(err, &invalid) {
+			t.Fatalf("%s: %v", line, err)
+		}
+		if _, err := ParseLetter(&letter); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+	})
+}
+
+func FuzzAckReader(f *testing.F) {
+	for _, s := range seeds {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, in []byte) {
+		objects, _ := frames(in)
+		r := NewAckReader(bytes.NewReader(in))
+		for i := 0; ; i++ {
+			var a, again Ack
+			err := r.Read(&a)
+			var invalid *InvalidError
+			if errors.As(err, &invalid) {
+				continue
+			}
+			if err != nil {
+				if i != len(objects) {
+					t.Fatalf("%d objects, encoding/json finds %d: %v", i, len(objects), err)
+				}
+				return
+			}
+			line := AppendAck(nil, &a)
+			if err := NewAckReader(bytes.NewReader(line)).Read(&again); err != nil {
+				t.Fatalf("%s: %v", line, err)
+			}
+			if back := AppendAck(nil, &again); !bytes.Equal(line, back) {
+				t.Fatalf("written %s, read %s", line, back)
+			}
+		}
+	})
+}
+
+// The parser takes what the strict parser of the time package takes, up to
+// nine digits and within 64 bits.
+func FuzzParseTime(f *testing.F) {
+	for _, s := range []string{"2026-07-01T20:00:00Z", "2026-07-01T20:00:00.123456789+02:00", "2262-04-11T23:47:16.854775807Z", "2026-02-29T00:00:00,5Z", "0000-01-01T00:00:00-23:59"} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, in []byte) {
+		got, err := ParseTime(in)
+		var want time.Time
+		wantErr := want.UnmarshalText(in)
+		if err == nil && (wantErr != nil || !want.Equal(time.Unix(0, got))) {
+			t.Fatalf("%q is %d, the time package says %v, %v", in, got, want, wantErr)
+		}
+		inRange := want.Year() > 1677 && want.Year() < 2262
+		if err != nil && wantErr == nil && inRange && !longFraction(in) {
+			t.Fatalf("%q: %v", in, err)
+		}
+		if err == nil {
+			if back, err := ParseTime(AppendTime(nil, got)); err != nil || back != got {
+				t.Fatalf("%d comes back as %d, %v", got, back, err)
+			}
+		}
+	})
+}
+
+func longFraction(b []byte) bool {
+	i := bytes.IndexByte(b, '.')
+	return i >= 0 && len(b)-i > 10 && slices.IndexFunc(b[i+1:i+11], func(c byte) bool { return !isDigit(c) }) < 0
+}
+
+func FuzzAppendString(f *testing.F) {
+	for _, s := range []string{"", "plain", "\"\\\n\x00", "\xff é 😀", strings.Repeat("x\"", 20)} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, in []byte) {
+		var got string
+		text := AppendString(nil, in)
+		if err := json.Unmarshal(text, &got); err != nil || got != string(appendValid(nil, in)) || !utf8.Valid(text) {
+			t.Fatalf("%q is written %q, %v", in, text, err)
+		}
+	})
+}
