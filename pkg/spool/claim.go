@@ -337,11 +337,20 @@ func (it *Item) Letter(l *Letter) error {
 	return nil
 }
 
+// Size is the length of the record in bytes.
+func (it *Item) Size() int64 { return it.size }
+
+// ID is the record's.
+func (it *Item) ID() ID { return it.id }
+
 // Path names the item's file.
 func (it *Item) Path() string { return it.file.file.Path }
 
 // Line is the line of the file on which the record begins.
 func (it *Item) Line() int64 { return it.line }
+
+// FailedPath names the file that takes what is refused again.
+func (c *Claim) FailedPath() string { return c.path + failedSuffix }
 
 // Base is the name of the group: that of its capture file.
 func (c *Claim) Base() string { return c.base }

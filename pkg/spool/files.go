@@ -212,10 +212,10 @@ func (f *File) fates() (*fates, error) {
 
 // scan reads the records of an open data file.
 func (f *File) scan(data io.Reader, fn func(*Letter) error, damaged func(*Damage)) error {
-	s := newScanner(data, f.Path)
+	s := NewReader(data, f.Path)
 	var l Letter
 	for {
-		err := s.next(&l)
+		err := s.Next(&l)
 		var d *Damage
 		switch {
 		case errors.Is(err, io.EOF):

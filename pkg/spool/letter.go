@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"strconv"
+	"time"
 
 	"sf2loki/pkg/record"
 )
@@ -40,6 +41,7 @@ type Letter struct {
 	// The texts of the values, as they stand in the object; nil when absent.
 	ts, tsNano, labels, metadata, line, reason, captured []byte
 	deadLetter, key, value, origin, payload, checkpoint  []byte
+	truncated, maybeStored                               []byte
 
 	id     ID
 	hasID  bool
@@ -86,6 +88,10 @@ func (l *Letter) member(name, value []byte) {
 		l.origin = value
 	case `"payload_base64"`:
 		l.payload = value
+	case `"truncated"`:
+		l.truncated = value
+	case `"maybe_stored"`:
+		l.maybeStored = value
 	case `"checkpoint_only"`:
 		l.checkpoint = value
 	}
@@ -146,6 +152,30 @@ func (l *Letter) Org() string {
 
 // Envelope is a text of the dead_letter object: run_id, instance, detail and so on.
 func (l *Letter) Envelope(name string) string { return asText(member(l.deadLetter, name)) }
+
+// Refusal is what the letter says of how it was refused the last time.
+func (l *Letter) Refusal() *record.Letter {
+	r := &record.Letter{
+		Reason:      l.Reason(),
+		Truncated:   string(l.truncated) == "true",
+		MaybeStored: string(l.maybeStored) == "true",
+		Detail:      l.Envelope("detail"),
+		Stage:       l.Envelope("stage"),
+		RunID:       l.Envelope("run_id"),
+		Instance:    l.Envelope("instance"),
+		Org:         l.Envelope("org"),
+		Tenant:      l.Envelope("tenant"),
+	}
+	if ns, ok := l.Captured(); ok {
+		r.CapturedAt = time.Unix(0, ns).UTC()
+	}
+	// A status that is no number is none.
+	r.Status, _ = strconv.Atoi(string(member(l.deadLetter, "status")))
+	return r
+}
+
+// Checkpoint is the key and the value under which the record travels.
+func (l *Letter) Checkpoint() (key, value string) { return asText(l.key), asText(l.value) }
 
 // Attempts is how often the record was refused.
 func (l *Letter) Attempts() int {

@@ -35,10 +35,10 @@ func (d *Damage) Code() sysexits.Code {
 	return sysexits.DataErr
 }
 
-// scanner reads the letters of a file one by one. It needs one object of memory
+// Reader reads letters one by one, from a file or as they come. It needs one object of memory
 // at a time. Objects may stand one a line, several on a line, or spread over
 // lines; what is none is reported and passed over.
-type scanner struct {
+type Reader struct {
 	r      io.Reader
 	path   string
 	buf    []byte
@@ -48,13 +48,15 @@ type scanner struct {
 	ended  bool
 }
 
-func newScanner(r io.Reader, path string) *scanner {
-	return &scanner{r: r, path: path, buf: make([]byte, 0, 64<<10), line: 1}
+// NewReader returns a Reader of r; path stands in its errors.
+func NewReader(r io.Reader, path string) *Reader {
+	return &Reader{r: r, path: path, buf: make([]byte, 0, 64<<10), line: 1}
 }
 
-// next reads the next letter: nil, io.EOF, *Damage (the next call goes on
-// behind it), or what reading the file gave.
-func (s *scanner) next(l *Letter) error {
+// Next reads the next letter: nil, io.EOF, *Damage (the next call goes on
+// behind it), or what reading gave. It returns a letter as soon as the end of
+// its line has come.
+func (s *Reader) Next(l *Letter) error {
 	if err := s.skipSpace(); err != nil {
 		return err
 	}
@@ -76,7 +78,7 @@ func (s *scanner) next(l *Letter) error {
 
 // nextSpread reads an object that does not end on the line on which it begins.
 // A line that begins another object says that this one is broken.
-func (s *scanner) nextSpread(l *Letter, end int) error {
+func (s *Reader) nextSpread(l *Letter, end int) error {
 	first := end
 	for {
 		if n, whole := extent(s.buf[s.start:end]); whole {
@@ -124,26 +126,26 @@ func extent(b []byte) (n int, whole bool) {
 	return 0, false
 }
 
-func (s *scanner) give(l *Letter, n int) error {
+func (s *Reader) give(l *Letter, n int) error {
 	l.Line, l.Offset = s.line, s.offset
 	s.pass(n)
 	return nil
 }
 
 // bad reports what stands before index end, and goes on behind it.
-func (s *scanner) bad(end int, torn bool, text string) error {
+func (s *Reader) bad(end int, torn bool, text string) error {
 	d := &Damage{Path: s.path, Line: s.line, Offset: s.offset, Torn: torn, Text: text}
 	s.pass(end - s.start)
 	return d
 }
 
-func (s *scanner) pass(n int) {
+func (s *Reader) pass(n int) {
 	s.line += int64(bytes.Count(s.buf[s.start:s.start+n], []byte{'\n'}))
 	s.start += n
 	s.offset += int64(n)
 }
 
-func (s *scanner) skipSpace() error {
+func (s *Reader) skipSpace() error {
 	for {
 		n := skipSpace(s.buf[s.start:], 0)
 		s.pass(n)
@@ -158,7 +160,7 @@ func (s *scanner) skipSpace() error {
 
 // lineEnd is the index of the first line feed from index from on, or -1 when
 // the input ends without one.
-func (s *scanner) lineEnd(from int) (int, error) {
+func (s *Reader) lineEnd(from int) (int, error) {
 	for {
 		if from <= len(s.buf) {
 			if i := bytes.IndexByte(s.buf[from:], '\n'); i >= 0 {
@@ -182,7 +184,7 @@ func (s *scanner) lineEnd(from int) (int, error) {
 }
 
 // overlong passes over a line that is longer than any record.
-func (s *scanner) overlong() (int, error) {
+func (s *Reader) overlong() (int, error) {
 	d := &Damage{Path: s.path, Line: s.line, Offset: s.offset, Text: "longer than any record"}
 	for {
 		if i := bytes.IndexByte(s.buf[s.start:], '\n'); i >= 0 {
@@ -199,7 +201,7 @@ func (s *scanner) overlong() (int, error) {
 }
 
 // fill reads more, moving what is left to the front of a buffer that is full.
-func (s *scanner) fill() error {
+func (s *Reader) fill() error {
 	if s.ended {
 		return io.EOF
 	}

@@ -1,0 +1,266 @@
+package replay
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"sf2loki/pkg/spool"
+	"sf2loki/pkg/sysexits"
+)
+
+// Config is one replay.
+type Config struct {
+	Options
+	Set     *spool.Set
+	Command []string
+	Env     []string // of the command
+	Stderr  *os.File
+	Delete  bool          // remove what is done with instead of renaming it
+	Grace   time.Duration // for the command, once we were asked to stop
+	RunID   string
+	Program string
+	Log     *slog.Logger
+}
+
+// Result is what became of the records.
+type Result struct {
+	Counts
+	Replayed int64 `json:"replayed"`
+	Failed   int64 `json:"failed"`
+	Returned int64 `json:"returned"` // sent, but nothing certain came back; they are what they were
+
+	Stray       int64            `json:"stray"` // dead letters that came for none of them
+	InUse       int64            `json:"in_use"`
+	FailedFor   map[string]int64 `json:"failed_for,omitempty"`
+	FailedFiles []string         `json:"failed_files,omitempty"`
+	Stopped     bool             `json:"stopped"`
+
+	// Damage is the worst place of a file that held no record.
+	Damage *spool.Damage `json:"-"`
+}
+
+// group is a claim with what is under way of it.
+type group struct {
+	claim *spool.Claim
+	key   string
+	sent  []int // numbers, in sending order, that no ack has covered
+}
+
+// item is a record of this run. Its number, from 1, is its checkpoint value.
+type item struct {
+	spool.Item
+	group *group
+	state state
+}
+
+type state uint8
+
+const (
+	waiting state = iota
+	sent
+	replayed
+	failed
+	returned
+)
+
+// run is a replay under way. mu guards the claims, the items' states and the
+// result; the fields above it are set before anything starts.
+type run struct {
+	Config
+	groups []*group
+	byKey  map[string]*group
+	items  []item
+
+	mu     sync.Mutex
+	result Result
+	next   int // items before this have been claimed for sending
+}
+
+// Run replays. The error, if any, bears the exit status.
+func Run(ctx context.Context, cfg Config) (Result, error) {
+	r := &run{Config: cfg, byKey: map[string]*group{}}
+	r.result.FailedFor = map[string]int64{}
+	defer r.release()
+	if err := r.plan(); err != nil {
+		return r.result, err
+	}
+	if len(r.items) > 0 && ctx.Err() == nil {
+		if err := r.replay(ctx); err != nil {
+			return r.result, err
+		}
+	}
+	r.result.Stopped = ctx.Err() != nil
+	for _, g := range r.groups {
+		if err := g.claim.Finish(r.Delete); err != nil {
+			return r.result, err
+		}
+	}
+	return r.result, r.verdict()
+}
+
+func (r *run) release() {
+	for _, g := range r.groups {
+		g.claim.Release()
+	}
+}
+
+// plan claims the files and lists what is to be sent, in order.
+func (r *run) plan() error {
+	limit := fileLimit()
+	var busy [][]*spool.File
+	for _, files := range r.Set.Groups() {
+		if len(r.groups) >= limit {
+			busy = append(busy, files)
+			continue
+		}
+		claim, err := spool.TakeGroup(files, r.RunID, r.Now, r.Log)
+		if errors.Is(err, spool.ErrInUse) {
+			busy = append(busy, files)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if err := r.index(claim); err != nil {
+			return err
+		}
+	}
+	r.sort()
+	if r.Limit > 0 && len(r.items) > r.Limit {
+		r.items = r.items[:r.Limit]
+	}
+	return r.countBusy(busy)
+}
+
+// fileLimit is how many groups may be claimed at once: each takes up to four
+// descriptors.
+func fileLimit() int {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return 200
+	}
+	return int(max(1, (min(limit.Cur, 1<<20)-min(limit.Cur/2, 64))/4))
+}
+
+func (r *run) index(claim *spool.Claim) error {
+	g := &group{claim: claim, key: "deadletter:" + claim.Base()}
+	if r.byKey[g.key] != nil { // the same name in two directories
+		g.key = "deadletter:" + claim.Path()
+	}
+	r.groups = append(r.groups, g)
+	r.byKey[g.key] = g
+	items, err := claim.Index(func(l *spool.Letter, s spool.Status) bool {
+		v := r.Judge(l, s)
+		r.result.Counts.add(v)
+		return v == Send
+	}, r.damaged)
+	for _, it := range items {
+		r.items = append(r.items, item{Item: it, group: g})
+	}
+	return err
+}
+
+func (r *run) damaged(d *spool.Damage) {
+	r.Log.Warn("no record here", "file", d.Path, "line", d.Line, "offset", d.Offset, "what", d.Text)
+	if r.result.Damage == nil || r.result.Damage.Torn {
+		r.result.Damage = d
+	}
+}
+
+// sort orders the items for sending. Those of one file, captured one after the
+// other, never change places when the order is that of capture, whatever the
+// clock did.
+func (r *run) sort() {
+	if r.Order == ByEvent {
+		slices.SortStableFunc(r.items, func(a, b item) int { return cmp.Compare(a.Time, b.Time) })
+		return
+	}
+	first := map[*group]int64{}
+	for _, it := range r.items {
+		if at, ok := first[it.group]; !ok || it.Captured < at {
+			first[it.group] = it.Captured
+		}
+	}
+	slices.SortStableFunc(r.items, func(a, b item) int {
+		return cmp.Compare(first[a.group], first[b.group])
+	})
+}
+
+// countBusy counts what is left because somebody else has it in hand.
+func (r *run) countBusy(busy [][]*spool.File) error {
+	for _, files := range busy {
+		for _, f := range files {
+			_, err := f.Read(func(l *spool.Letter, s spool.Status) error {
+				if s == spool.Pending {
+					s = spool.New
+				}
+				if r.Judge(l, s) == Send {
+					r.result.InUse++
+				}
+				return nil
+			}, func(*spool.Damage) {})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	if r.result.InUse > 0 {
+		r.Log.Info("files in use are left alone", "files", len(busy), "records", r.result.InUse)
+	}
+	return nil
+}
+
+// verdict is how a replay ends whose command ended well.
+func (r *run) verdict() error {
+	res := &r.result
+	switch {
+	case res.Stopped:
+		return nil
+	case res.Failed > 0:
+		return sysexits.Errorf(sysexits.DataErr, "%d of %d records were refused again and are now in %s",
+			res.Failed, res.Send, listed(res.FailedFiles))
+	case res.TooOld > 0:
+		return hinted(sysexits.Errorf(sysexits.DataErr, "%d records are older than --max-age and were left alone", res.TooOld),
+			"--ts now or --ts clamp send them under the present time with their own in event_time; "+
+				"--max-age 0 if this Loki takes them; --force sends them as they are")
+	case res.Returned > 0:
+		return hinted(sysexits.Errorf(sysexits.TempFail, "%d of %d records were sent and nobody said what became of them: they are still to be replayed",
+			res.Returned, res.Send), "a command that leaves records out makes this: leave them out with the selection instead")
+	case res.InUse > 0:
+		return hinted(sysexits.Errorf(sysexits.TempFail, "%d records are in files that another process has in hand", res.InUse),
+			"a writer gives a file away a minute after its last record: run this again then")
+	case res.Damage != nil:
+		return sysexits.Wrap(res.Damage.Code(), res.Damage)
+	}
+	return nil
+}
+
+func listed(paths []string) string {
+	switch len(paths) {
+	case 0:
+		return "no file"
+	case 1:
+		return paths[0]
+	}
+	return fmt.Sprintf("%s and %d other files", paths[0], len(paths)-1)
+}
+
+type hint struct {
+	error
+	text string
+}
+
+func (h *hint) Unwrap() error { return h.error }
+
+// Hint is what the user can do about it.
+func (h *hint) Hint() string { return h.text }
+
+func hinted(err error, text string) error { return &hint{err, text} }

@@ -1,0 +1,363 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+
+	"sf2loki/pkg/record"
+	"sf2loki/pkg/spool"
+	"sf2loki/pkg/sysexits"
+)
+
+// event is something that the command did.
+type event struct {
+	ack        *record.Ack
+	letter     *letter
+	acksEnd    bool
+	lettersEnd bool
+	err        error // of an end
+}
+
+// letter is a dead letter of the command: no longer than needed.
+type letter struct {
+	key, value string
+	id         spool.ID
+	refusal    *record.Letter
+	raw        []byte
+}
+
+// most is how many events are taken in before their fates are made durable.
+const most = 1024
+
+// patience is how long a command's pipes may stay open after it has ended: a
+// process that it left behind may hold them for ever.
+const patience = 5 * time.Second
+
+// settler takes in what comes back.
+type settler struct {
+	*run
+	acks         []*record.Ack // not applied yet
+	letters      int64         // that count as rejected
+	rejected     int64         // of the acks applied
+	lettersEnded bool
+	acksEnded    bool
+	err          error // of our own: from here on nothing counts
+}
+
+// replay starts the command, sends it the items, and gives them their fates.
+func (r *run) replay(ctx context.Context) error {
+	c, err := start(r.Command, r.Env, r.Stderr)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	events := make(chan event, most)
+	go readAcks(c.acks, events)
+	go readLetters(c.letters, events)
+	sending := make(chan error, 1)
+	go func() { sending <- r.send(ctx, c) }()
+	ended := make(chan error, 1)
+	go func() { ended <- c.wait() }()
+
+	s := &settler{run: r}
+	end := s.loop(ctx, stop, c, events, ended)
+	stop()
+	sendErr := <-sending
+	if s.err == nil {
+		s.err = sendErr
+	}
+	r.giveBack()
+	if s.err != nil {
+		return s.err
+	}
+	return end
+}
+
+// loop takes events in until the command has ended and its pipes are empty. It
+// returns how the command ended.
+func (s *settler) loop(ctx context.Context, stop func(), c *child, events <-chan event, ended <-chan error) (end error) {
+	var overdue <-chan time.Time // after a stop: TERM, then KILL
+	asked := ctx.Done()
+	signals := []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL}
+	alive := true
+	for alive || !s.acksEnded || !s.lettersEnded {
+		select {
+		case e := <-events:
+			s.take(e)
+			s.takeMore(events)
+			if err := s.apply(); err != nil && s.err == nil {
+				s.err = err
+			}
+			if s.err != nil {
+				stop()
+			}
+		case end = <-ended:
+			alive, ended = false, nil
+			deadline := time.Now().Add(patience)
+			// Both are pipes, which take deadlines.
+			_ = c.acks.SetReadDeadline(deadline)
+			_ = c.letters.SetReadDeadline(deadline)
+		case <-asked:
+			asked = nil
+			overdue = time.After(s.Grace)
+		case <-overdue:
+			c.signal(signals[0])
+			overdue = nil
+			if signals = signals[1:]; len(signals) > 0 {
+				overdue = time.After(patience)
+			}
+		}
+	}
+	if err := s.apply(); err != nil && s.err == nil {
+		s.err = err
+	}
+	return end
+}
+
+func (s *settler) takeMore(events <-chan event) {
+	for range most {
+		select {
+		case e := <-events:
+			s.take(e)
+		default:
+			return
+		}
+	}
+}
+
+func (s *settler) take(e event) {
+	switch {
+	case e.ack != nil:
+		s.acks = append(s.acks, e.ack)
+	case e.letter != nil:
+		if s.err == nil {
+			s.err = s.takeLetter(e.letter)
+		}
+	case e.acksEnd:
+		s.acksEnded = true
+	case e.lettersEnd:
+		s.lettersEnded = true
+	}
+	if e.err != nil && s.err == nil {
+		s.Log.Warn("what the command says cannot be read on", "err", e.err)
+	}
+}
+
+// takeLetter moves the record that came back refused, with its history, to the
+// .failed file. The letter was written whole to us, so it is ours to keep; no
+// ack is waited for.
+func (s *settler) takeLetter(l *letter) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	reason := l.refusal.Reason
+	if reason != record.TruncatedCopy {
+		s.letters++
+	}
+	i := s.find(l)
+	if i < 0 {
+		return s.keepStray(l)
+	}
+	it := &s.items[i]
+	if it.state != sent {
+		return nil // its other half, if the command cut it in two
+	}
+	switch {
+	case reason == record.Budget:
+		// Nobody refused the record; there was no money left for it.
+		it.state = returned
+		s.result.Returned++
+		return nil
+	case reason == record.TruncatedCopy:
+		var was spool.Letter
+		if err := it.Letter(&was); err != nil {
+			return err
+		}
+		if was.Reason() != record.TruncatedCopy {
+			return it.group.claim.KeepCopy(&it.Item, l.refusal)
+		}
+	}
+	if err := it.group.claim.Fail(&it.Item, l.refusal); err != nil {
+		return err
+	}
+	it.state = failed
+	s.result.Failed++
+	s.result.FailedFor[string(reason)]++
+	s.noteFailedFile(it.group)
+	return nil
+}
+
+func (s *settler) noteFailedFile(g *group) {
+	if path := g.claim.FailedPath(); !slices.Contains(s.result.FailedFiles, path) {
+		s.result.FailedFiles = append(s.result.FailedFiles, path)
+	}
+}
+
+// find tells which item a letter is: by its number, or by its id when an edit
+// took the number away.
+func (s *settler) find(l *letter) int {
+	if g := s.byKey[l.key]; g != nil {
+		if n, err := strconv.Atoi(l.value); err == nil && n >= 1 && n <= len(s.items) && s.items[n-1].group == g {
+			return n - 1
+		}
+	}
+	for _, g := range s.groups {
+		for _, i := range g.sent {
+			if s.items[i].ID() == l.id {
+				return i
+			}
+		}
+	}
+	return -1
+}
+
+func (s *settler) keepStray(l *letter) error {
+	g := s.groups[0]
+	for _, other := range s.groups {
+		if len(other.sent) > 0 {
+			g = other
+			break
+		}
+	}
+	s.Log.Warn("a dead letter came that is none of the records sent", "reason", l.refusal.Reason, "id", l.id.String())
+	s.result.Stray++
+	if err := g.claim.KeepStray(l.raw); err != nil {
+		return err
+	}
+	s.noteFailedFile(g)
+	return nil
+}
+
+// apply applies the acks whose dead letters have all come, and makes the fates
+// durable.
+func (s *settler) apply() error {
+	if s.err != nil {
+		return s.err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.acks) > 0 {
+		a := s.acks[0]
+		if !s.lettersEnded && s.letters < s.rejected+a.Rejected {
+			break
+		}
+		s.rejected += a.Rejected
+		s.acks = s.acks[1:]
+		if err := s.applyAck(a); err != nil {
+			return err
+		}
+	}
+	for _, g := range s.groups {
+		if err := g.claim.Commit(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// applyAck settles what an ack covers. It tells how many were delivered, not
+// which; so unless that accounts for all of them, those that did not come back
+// refused are not taken for delivered.
+func (s *settler) applyAck(a *record.Ack) error {
+	if a.Run != nil {
+		return nil
+	}
+	g := s.byKey[a.Key]
+	last, err := strconv.Atoi(a.Value)
+	if g == nil || err != nil {
+		s.Log.Warn("an acknowledgement for something that was not sent", "key", a.Key)
+		return nil
+	}
+	n := 0
+	var refused int64
+	for n < len(g.sent) && g.sent[n] < last {
+		if st := s.items[g.sent[n]].state; st == failed || st == returned {
+			refused++
+		}
+		n++
+	}
+	covered := g.sent[:n]
+	g.sent = g.sent[n:]
+	certain := a.Dropped == 0 && a.Delivered+a.Rejected >= int64(n)
+	if s.lettersEnded && refused < a.Rejected {
+		certain = false // captured somewhere else
+	}
+	for _, i := range covered {
+		it := &s.items[i]
+		if it.state != sent {
+			continue
+		}
+		if !certain {
+			it.state = returned
+			s.result.Returned++
+			continue
+		}
+		if err := g.claim.Replayed(&it.Item); err != nil {
+			return err
+		}
+		it.state = replayed
+		s.result.Replayed++
+	}
+	return nil
+}
+
+// giveBack counts what was sent and never came back: it stays what it was.
+func (r *run) giveBack() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range r.items {
+		if it := &r.items[i]; it.state == sent || it.state == waiting {
+			it.state = returned
+			r.result.Returned++
+		}
+	}
+}
+
+func readAcks(r io.Reader, events chan<- event) {
+	acks := record.NewAckReader(r)
+	for {
+		a := &record.Ack{}
+		err := acks.Read(a)
+		var invalid *record.InvalidError
+		switch {
+		case err == nil:
+			events <- event{ack: a}
+		case errors.As(err, &invalid):
+		case errors.Is(err, io.EOF):
+			events <- event{acksEnd: true}
+			return
+		default:
+			// The command must not hang on a pipe that nobody reads.
+			_, _ = io.Copy(io.Discard, r)
+			events <- event{acksEnd: true, err: sysexits.Wrap(sysexits.DataErr, err)}
+			return
+		}
+	}
+}
+
+func readLetters(r io.Reader, events chan<- event) {
+	letters := spool.NewReader(r, "the command's dead letters")
+	for {
+		var l spool.Letter
+		err := letters.Next(&l)
+		var damage *spool.Damage
+		switch {
+		case err == nil:
+			key, value := l.Checkpoint()
+			events <- event{letter: &letter{key: key, value: value, id: l.ID(), refusal: l.Refusal(), raw: slices.Clone(l.Raw)}}
+		case errors.As(err, &damage):
+			if !damage.Torn {
+				events <- event{err: damage}
+			}
+		default:
+			events <- event{lettersEnd: true}
+			return
+		}
+	}
+}
