@@ -16,8 +16,8 @@ import (
 )
 
 // Hour describes the rows of one event type in one span of time, usually an
-// hour. The same Hour always has the same rows, and the first rows of a larger
-// one are those of a smaller one with the same Span and Step.
+// hour. The same Hour always has the same rows, and with the same Step the
+// first rows of a larger one are those of a smaller one.
 type Hour struct {
 	Type  string
 	Start time.Time
@@ -122,15 +122,20 @@ func (h Hour) appendRow(dst []byte, cells []string) []byte {
 	return append(dst, '\n')
 }
 
-// When is the time of row i. Rows are not strictly in order, as in real files.
-func (h Hour) When(i int) time.Time {
-	step := h.Step
-	if step <= 0 {
-		step = h.span() / time.Duration(max(h.Rows, 1))
+func (h Hour) step() time.Duration {
+	if h.Step > 0 {
+		return h.Step
 	}
+	return max(h.span()/time.Duration(max(h.Rows, 1)), 1)
+}
+
+// When is the time of row i. Rows are not strictly in order, as in real files,
+// and those beyond the end of the span begin at its start again: late ones may
+// be of any minute.
+func (h Hour) When(i int) time.Time {
+	step := h.step()
 	jitter := time.Duration(h.source(i).Int64N(int64(2*step) + 1))
-	at := min(time.Duration(i)*step+jitter, max(h.span()-time.Millisecond, time.Duration(i)*step))
-	return h.Start.Add(at).UTC().Truncate(time.Millisecond)
+	return h.Start.Add((time.Duration(i)*step + jitter) % h.span()).UTC().Truncate(time.Millisecond)
 }
 
 func (h Hour) source(i int) *rand.Rand {

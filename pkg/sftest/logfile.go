@@ -80,7 +80,7 @@ type published struct {
 	sent, files int
 }
 
-// held is the size from which a file is made anew for each download instead of
+// heldRows is the size from which a file is made anew for each download instead of
 // being kept in memory.
 const heldRows = 20_000
 
@@ -92,6 +92,7 @@ func (o *Org) AddHour(h Hour, change ...func(*LogFile)) string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	p := o.publish(h)
+	h = p.Hour
 	from := max(p.sent-h.Overlap, 0)
 	p.sent, p.files = h.Rows, p.files+1
 	f := LogFile{EventType: h.Type, Interval: "Hourly", LogDate: h.Start.UTC().Truncate(time.Hour), Sequence: p.files}
@@ -106,10 +107,12 @@ func (o *Org) AddHour(h Hour, change ...func(*LogFile)) string {
 func (o *Org) publish(h Hour) *published {
 	for _, p := range o.hours {
 		if p.Type == h.Type && p.Start.Equal(h.Start) {
+			h.Step = p.Step // what has been published stays as it was
 			p.Hour = h
 			return p
 		}
 	}
+	h.Step = h.step()
 	p := &published{Hour: h}
 	o.hours = append(o.hours, p)
 	return p
