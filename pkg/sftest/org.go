@@ -31,7 +31,7 @@ type Config struct {
 	Username     string
 	ClientID     string
 	ClientSecret string
-	PrivateKey   *rsa.PrivateKey // of the app's certificate; nil: one is made
+	PrivateKey   *rsa.PrivateKey // of the app's certificate; nil: one that all orgs of the process share
 
 	Sandbox      bool          // wants https://test.salesforce.com as the audience
 	GenericLogin bool          // stands for login.salesforce.com: no client credentials
@@ -127,13 +127,18 @@ func (o *Org) defaults() {
 		c.DailyCalls = 100_000
 	}
 	if o.key == nil {
-		key, err := rsa.GenerateKey(rand.Reader, 2048)
-		if err != nil {
-			panic(fmt.Sprintf("sftest: %v", err))
-		}
-		o.key = key
+		o.key = processKey()
 	}
 }
+
+// processKey is made once: it takes longer than most tests.
+var processKey = sync.OnceValue(func() *rsa.PrivateKey {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		panic(fmt.Sprintf("sftest: %v", err))
+	}
+	return key
+})
 
 // Close stops the org, and whatever still waits for an answer.
 func (o *Org) Close() {
