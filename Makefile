@@ -1,0 +1,72 @@
+# make help lists the targets. Nothing here downloads anything but Go modules.
+
+PREFIX ?= /usr/local
+BINDIR ?= $(PREFIX)/bin
+MANDIR ?= $(PREFIX)/share/man
+VERSION ?=
+FUZZTIME ?= 10s
+BENCH ?= .
+PKG ?= ./...
+GO ?= go
+
+PROGRAMS = sf-pull loki-push dl-replay ckpt
+RELEASE = $(if $(VERSION),-X sf2loki/pkg/cli.release=$(VERSION))
+SHELLS = $(shell grep -lE '^\#!.*(sh|bash)$$' scripts/* .ci/run)
+COMPLETIONS = $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+
+.PHONY: all build test check lint fuzz bench demo install uninstall dist clean help
+
+all: build
+
+build: ## build the programs into bin/
+	@mkdir -p bin
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(RELEASE)' -o bin/ ./cmd/...
+
+test: ## run all tests
+	$(GO) test $(PKG)
+
+check: lint ## lint, and all tests under the race detector
+	$(GO) test -race $(PKG)
+
+lint: ## gofmt, vet, staticcheck, shellcheck, shfmt, manual pages, stray paths
+	@test -z "$$(gofmt -s -l cmd pkg)" || { gofmt -s -d cmd pkg; exit 1; }
+	$(GO) vet ./...
+	tools=$$(scripts/test-tools staticcheck shfmt) && "$$tools/staticcheck" ./... && "$$tools/shfmt" -d $(SHELLS)
+	shellcheck $(SHELLS)
+	mandoc -T lint -W warning man/*
+	@! git grep -nE '/wor[k]/|\.\./share[d]/|/op[t]/sf2loki|/tm[p]/team' -- . || { echo 'lint: paths of one machine'; exit 1; }
+
+fuzz: ## run each fuzz target for FUZZTIME (10s)
+	@$(GO) test -list '^Fuzz' $(PKG) | awk '/^Fuzz/ { t[n++] = $$1 } /^ok/ { while (n) print $$2, t[--n] }' | \
+	while read -r pkg target; do \
+		echo "fuzz $$pkg $$target"; \
+		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$pkg" </dev/null || exit 1; \
+	done
+
+bench: ## run the benchmarks that match BENCH
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem $(PKG)
+
+demo: build ## pull from a simulated org, push, repair and replay
+	PATH="$(CURDIR)/bin:$$PATH" scripts/demo
+
+install: build ## install programs, manual pages, completions (DESTDIR, PREFIX)
+	install -d '$(DESTDIR)$(BINDIR)' '$(COMPLETIONS)'
+	install -m 755 $(PROGRAMS:%=bin/%) scripts/sf2loki '$(DESTDIR)$(BINDIR)'
+	for p in $(PROGRAMS); do bin/$$p completion bash >'$(COMPLETIONS)/'$$p; done
+	for page in man/*; do \
+		section='$(DESTDIR)$(MANDIR)/man'$${page##*.}; \
+		install -d "$$section" && install -m 644 "$$page" "$$section" || exit 1; \
+	done
+
+uninstall: ## remove what install installed
+	rm -f $(PROGRAMS:%='$(DESTDIR)$(BINDIR)/%') '$(DESTDIR)$(BINDIR)/sf2loki' $(PROGRAMS:%='$(COMPLETIONS)/%')
+	for page in man/*; do rm -f '$(DESTDIR)$(MANDIR)/man'$${page##*.}/$${page##*/}; done
+
+dist: ## reproducible release tarballs in dist/ (VERSION, SOURCE_DATE_EPOCH)
+	VERSION='$(VERSION)' scripts/dist
+
+clean: ## remove what was built
+	rm -rf bin dist
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' Makefile
