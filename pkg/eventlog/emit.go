@@ -1,0 +1,293 @@
+package eventlog
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"sf2loki/pkg/record"
+	"sf2loki/pkg/shape"
+	"sf2loki/pkg/sysexits"
+)
+
+// sourceLabel is what every record of this source has in the label source.
+const sourceLabel = "eventlogfile"
+
+const (
+	blockSize = 32 << 10 // records are handed on in blocks of about this size
+	maxRecord = 32 << 20 // readers of the stream take no longer object
+)
+
+// Output is where records and dead letters go.
+type Output struct {
+	// Records writes whole lines to the record stream. Several goroutines call
+	// it; the lines of one call must stay together.
+	Records func(lines []byte) error
+	// Letter writes one dead letter durably. nil: letters go among the records.
+	Letter func(line []byte) error
+
+	RunID, Instance, Org string // what letters say about the run
+	Now                  func() time.Time
+}
+
+// parcel is one file on its way out.
+type parcel struct {
+	key       []byte
+	name      string // Id or path
+	eventType string // empty: what each row says
+	body      body
+	fallback  *int64 // time of the rows before the first that has one; nil: its time
+	otherwise int64  // the time when no row has one
+	token     []byte // the position after some rows, up to their number
+	done      []byte // the position after the whole file; nil: after its last row
+	skip      int64  // rows that are behind already
+	account   record.Account
+}
+
+// emitter turns the rows of files into records. Each goroutine has its own.
+type emitter struct {
+	out    *Output
+	stats  *Stats
+	shape  *shape.Shape
+	sorter *sorter
+
+	block  []byte
+	line   []byte
+	value  []byte
+	origin []byte
+	rec    record.Record
+
+	labels map[string][]record.Pair
+	count  Count // of what is in the block, and its event type
+}
+
+func newEmitter(out *Output, stats *Stats, sh *shape.Shape, sorter *sorter) *emitter {
+	return &emitter{out: out, stats: stats, shape: sh, sorter: sorter, labels: map[string][]record.Pair{}}
+}
+
+// file writes the records of a file that v describes, and its account.
+func (e *emitter) file(ctx context.Context, p *parcel, v survey) error {
+	e.setType(p.eventType)
+	last, hasTime := p.otherwise, p.otherwise != 0
+	if v.header != nil && v.rows > 0 {
+		var err error
+		if last, err = e.rows(ctx, p, v); err != nil {
+			return err
+		}
+		hasTime = true
+	}
+	p.account.Origin, p.account.Rows, p.account.ResumedAfter = p.name, v.rows, p.skip
+	if p.eventType == "" {
+		p.account.EventType = e.count.EventType
+	}
+	e.rec = record.Record{Time: last, HasTime: hasTime, Key: p.key, Value: p.done, CheckpointOnly: true}
+	if p.done == nil {
+		e.rec.Value = e.after(p, v.rows)
+	}
+	e.rec.Account = record.AppendAccount(nil, &p.account)
+	e.block = record.AppendRecord(e.block, &e.rec)
+	e.count.Files++
+	return e.flush()
+}
+
+// rows writes the rows that are not behind and returns the time of the last.
+func (e *emitter) rows(ctx context.Context, p *parcel, v survey) (int64, error) {
+	seq, err := e.open(ctx, p, v)
+	if err != nil {
+		return 0, err
+	}
+	defer seq.close()
+	columns := e.shape.Columns(v.header.names)
+	typeColumn := -1
+	if p.eventType == "" {
+		typeColumn = v.header.index(columnType)
+	}
+	last := int64(0)
+	for n := int64(1); ; n++ {
+		row, t, own, err := seq.next()
+		if err == io.EOF {
+			return last, nil
+		}
+		if err != nil {
+			return 0, fmt.Errorf("read %s: %w", p.name, err)
+		}
+		last = t
+		if typeColumn >= 0 {
+			if err := e.typeOf(row, typeColumn); err != nil {
+				return 0, err
+			}
+		}
+		if n <= p.skip {
+			if n%checkEvery == 0 && ctx.Err() != nil {
+				return 0, context.Cause(ctx)
+			}
+			continue
+		}
+		e.count.Read++
+		if !own {
+			e.count.Fallbacks++
+		}
+		e.rec = record.Record{Time: t, HasTime: true, Labels: e.rec.Labels, Key: p.key, Value: e.after(p, n), Origin: e.rowOrigin(p, row.Number)}
+		if err := e.row(p, row, v.header, columns); err != nil {
+			return 0, err
+		}
+		if len(e.block) >= blockSize {
+			if err := e.flush(); err != nil {
+				return 0, err
+			}
+			if ctx.Err() != nil {
+				return 0, context.Cause(ctx)
+			}
+		}
+	}
+}
+
+// open gives the rows in time order: as they stand when they are, sorted when
+// they are not.
+func (e *emitter) open(ctx context.Context, p *parcel, v survey) (sequence, error) {
+	fallback := p.otherwise
+	switch {
+	case p.fallback != nil:
+		fallback = *p.fallback
+	case v.timed:
+		fallback = v.first
+	case p.otherwise == 0:
+		return nil, sysexits.Errorf(sysexits.DataErr, "%s: no row has a time in %s or %s", p.name, columnDerived, columnStamp)
+	}
+	if v.sorted {
+		return newAsItStands(p.body, v.header, e.sorter.limit, fallback)
+	}
+	return e.sorter.sequence(ctx, p.body, v.header, fallback)
+}
+
+// row appends the record of one row to the block, or its dead letter.
+func (e *emitter) row(p *parcel, row *Row, h *header, columns *shape.Columns) error {
+	if row.Bad != nil {
+		return e.badRow(p, row, row.Bad)
+	}
+	e.rec.Metadata = columns.Metadata(row)
+	e.line = h.appendLine(e.line[:0], row)
+	e.rec.EscapedLine = e.line
+	begin := len(e.block)
+	e.block = record.AppendRecord(e.block, &e.rec)
+	if len(e.block)-begin > maxRecord {
+		e.block = e.block[:begin]
+		e.rec.Metadata, e.rec.EscapedLine = nil, nil
+		return e.badRow(p, row, fmt.Errorf("%w: its record would be longer than %d bytes", ErrRow, maxRecord))
+	}
+	e.count.Written++
+	e.count.Newest = max(e.count.Newest, e.rec.Time)
+	if cap(e.line) > 1<<20 {
+		e.line = nil // one of the few rows that need much
+	}
+	return nil
+}
+
+// badRow writes the dead letter of a stretch of the file that is no row.
+func (e *emitter) badRow(p *parcel, row *Row, why error) error {
+	raw := row.Raw()
+	cut := int64(len(raw)) < row.Size
+	if len(raw) > keepOfHuge {
+		raw, cut = raw[:keepOfHuge], true
+	}
+	detail := fmt.Sprintf("row %d at byte %d of %s: %v", row.Number, row.Offset, p.name, why)
+	if cut {
+		detail += fmt.Sprintf("; %d of its %d bytes are kept", len(raw), row.Size)
+	}
+	e.rec.PayloadBase64 = base64.StdEncoding.AppendEncode(nil, raw)
+	e.count.DeadLettered++
+	p.account.DeadLettered++
+	return e.letter(&record.Letter{Reason: record.DecodeError, Truncated: cut, Detail: detail})
+}
+
+// letter writes e.rec as a dead letter: to its own place at once, or into the
+// block among the records.
+func (e *emitter) letter(l *record.Letter) error {
+	l.CapturedAt, l.Stage = e.out.Now().UTC(), "pull"
+	l.RunID, l.Instance, l.Org = e.out.RunID, e.out.Instance, e.out.Org
+	if e.out.Letter == nil {
+		begin := len(e.block)
+		e.block = record.AppendLetter(e.block, &e.rec, l)
+		e.stats.letter(string(l.Reason), len(e.block)-begin)
+		return nil
+	}
+	line := record.AppendLetter(nil, &e.rec, l)
+	if err := e.out.Letter(line); err != nil {
+		e.stats.change(func(t *Totals) { t.LetterErrors++ })
+		return sysexits.Wrap(sysexits.IOErr, fmt.Errorf("write a dead letter: %w", err))
+	}
+	e.stats.letter(string(l.Reason), len(line))
+	return nil
+}
+
+// checkpoint writes a token that belongs to no row.
+func (e *emitter) checkpoint(key, value []byte) error {
+	e.block = record.AppendRecord(e.block, &record.Record{Key: key, Value: value, CheckpointOnly: true})
+	return e.flush()
+}
+
+// flush hands the block on. What it counted counts from then on.
+func (e *emitter) flush() error {
+	if len(e.block) > 0 {
+		if err := e.out.Records(e.block); err != nil {
+			return err
+		}
+	}
+	if cap(e.block) > 8*blockSize {
+		e.block = nil
+	}
+	e.block = e.block[:0]
+	eventType := e.count.EventType
+	e.stats.add(&e.count)
+	e.count = Count{EventType: eventType}
+	return nil
+}
+
+func (e *emitter) after(p *parcel, rows int64) []byte {
+	e.value = append(e.value[:0], p.token...)
+	e.value = strconv.AppendInt(e.value, rows, 10)
+	e.value = append(e.value, '}')
+	return e.value
+}
+
+func (e *emitter) rowOrigin(p *parcel, number int64) []byte {
+	e.origin = append(append(e.origin[:0], p.name...), ':')
+	e.origin = strconv.AppendInt(e.origin, number, 10)
+	return e.origin
+}
+
+// unknownType stands for the type of rows that do not tell it.
+const unknownType = "unknown"
+
+// setType makes eventType that of the rows from here on.
+func (e *emitter) setType(eventType string) {
+	if eventType == "" {
+		eventType = unknownType
+	}
+	labels, ok := e.labels[eventType]
+	if !ok {
+		labels = e.shape.Labels(sourceLabel, eventType)
+		e.labels[eventType] = labels
+	}
+	e.rec.Labels, e.count.EventType = labels, eventType
+}
+
+// typeOf takes the event type of a row from its own cell. A row that does not
+// tell has that of the row before it.
+func (e *emitter) typeOf(row *Row, column int) error {
+	if row.Bad != nil {
+		return nil
+	}
+	text := row.Cell(column)
+	if len(text) == 0 || string(text) == e.count.EventType {
+		return nil
+	}
+	if err := e.flush(); err != nil {
+		return err
+	}
+	e.setType(string(text))
+	return nil
+}

@@ -1,0 +1,249 @@
+package eventlog
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"sf2loki/pkg/salesforce"
+	"sf2loki/pkg/sysexits"
+)
+
+// The intervals that Salesforce makes files at.
+const (
+	Hourly = "Hourly"
+	Daily  = "Daily"
+)
+
+// File is one EventLogFile as Salesforce lists it.
+type File struct {
+	ID        string
+	EventType string // the value of the picklist, which the rows may spell otherwise
+	Interval  string
+	LogDate   time.Time
+	Created   time.Time
+	Length    int64 // bytes; 0 when Salesforce does not say
+	Sequence  int
+}
+
+// parseFile reads a record of a listing. Numbers come as 2692.0.
+func parseFile(raw json.RawMessage) (File, error) {
+	var r struct {
+		ID            string `json:"Id"`
+		EventType     string
+		Interval      string
+		LogDate       string
+		CreatedDate   string
+		LogFileLength float64
+		Sequence      float64
+	}
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return File{}, fmt.Errorf("a record of the listing: %w", err)
+	}
+	if _, err := salesforce.ID18(r.ID); err != nil {
+		return File{}, fmt.Errorf("a record of the listing: %w", err)
+	}
+	f := File{ID: r.ID, EventType: r.EventType, Interval: r.Interval, Length: int64(r.LogFileLength), Sequence: int(r.Sequence)}
+	var err1, err2 error
+	f.LogDate, err1 = salesforce.ParseTime(r.LogDate)
+	f.Created, err2 = salesforce.ParseTime(r.CreatedDate)
+	if err := errors.Join(err1, err2); err != nil {
+		return File{}, fmt.Errorf("a record of the listing, %s: %w", r.ID, err)
+	}
+	return f, nil
+}
+
+// Window bounds the events by the LogDate of their files: Since is in it,
+// Until is not. A zero time bounds nothing.
+type Window struct{ Since, Until time.Time }
+
+// selection is one query for files: those of a type behind a position, or all.
+type selection struct {
+	eventType string // empty: all
+	interval  string
+	plain     bool // the org does not know Interval and Sequence: all files are Daily
+	window    Window
+	from      time.Time // CreatedDate; with after, behind (from, after)
+	after     string
+	include   bool // the file after itself too
+	before    time.Time
+	limit     int
+}
+
+// soql writes the query. Filter and order are on the same key, which makes the
+// order total, and Interval is always named: without it an org leaves files
+// out, or mixes hourly and daily ones, as other conditions have it.
+func (s *selection) soql() string {
+	columns := "Id, EventType, Interval, LogDate, CreatedDate, LogFileLength, Sequence"
+	if s.plain {
+		columns = "Id, EventType, LogDate, CreatedDate, LogFileLength"
+	}
+	q := "SELECT " + columns + " FROM EventLogFile WHERE " + strings.Join(s.conditions(), " AND ") + " ORDER BY CreatedDate ASC, Id ASC"
+	if s.limit > 0 {
+		q += fmt.Sprintf(" LIMIT %d", s.limit)
+	}
+	return q
+}
+
+func (s *selection) conditions() []string {
+	var w []string
+	if s.eventType != "" {
+		w = append(w, "EventType = "+salesforce.Quote(s.eventType))
+	}
+	if !s.plain {
+		w = append(w, "Interval = "+salesforce.Quote(s.interval))
+	}
+	switch from := salesforce.DateTime(s.from); {
+	case s.after != "":
+		op := ">"
+		if s.include {
+			op = ">="
+		}
+		w = append(w, fmt.Sprintf("(CreatedDate > %s OR (CreatedDate = %s AND Id %s %s))", from, from, op, salesforce.Quote(s.after)))
+	case !s.from.IsZero():
+		w = append(w, "CreatedDate >= "+from)
+	}
+	if !s.before.IsZero() {
+		w = append(w, "CreatedDate < "+salesforce.DateTime(s.before))
+	}
+	if !s.window.Since.IsZero() {
+		w = append(w, "LogDate >= "+salesforce.DateTime(s.window.Since))
+	}
+	if !s.window.Until.IsZero() {
+		w = append(w, "LogDate < "+salesforce.DateTime(s.window.Until))
+	}
+	if len(w) == 0 {
+		w = append(w, "CreatedDate >= 1999-01-01T00:00:00.000Z") // never an unfiltered query: it leaves files out
+	}
+	return w
+}
+
+// discovery is the query for the types that have files. Without a filter such
+// a query leaves types out.
+func (s *selection) discovery() string {
+	return "SELECT EventType FROM EventLogFile WHERE " + strings.Join(s.conditions(), " AND ") + " GROUP BY EventType"
+}
+
+// listing asks Salesforce for files. It remembers whether the org knows
+// intervals.
+type listing struct {
+	api   API
+	plain atomic.Bool
+}
+
+// files runs a selection.
+func (l *listing) files(ctx context.Context, s selection) ([]File, error) {
+	var files []File
+	err := l.run(ctx, &s, (*selection).soql, func(raw json.RawMessage) error {
+		f, err := parseFile(raw)
+		if err != nil {
+			return err
+		}
+		if f.Interval == "" {
+			f.Interval = s.interval
+		}
+		files = append(files, f)
+		return nil
+	}, func() { files = nil })
+	return files, err
+}
+
+// types asks which types have files that s selects.
+func (l *listing) types(ctx context.Context, s selection) ([]string, error) {
+	var names []string
+	err := l.run(ctx, &s, (*selection).discovery, func(raw json.RawMessage) error {
+		var r struct{ EventType string }
+		if err := json.Unmarshal(raw, &r); err != nil || !validType(r.EventType) {
+			return fmt.Errorf("a record of the event types: %.80s", raw)
+		}
+		names = append(names, r.EventType)
+		return nil
+	}, func() { names = nil })
+	slices.Sort(names)
+	return names, err
+}
+
+// run runs a query; in an org that does not know Interval once more without
+// it, when that means the same.
+func (l *listing) run(ctx context.Context, s *selection, text func(*selection) string, use func(json.RawMessage) error, again func()) error {
+	s.plain = l.plain.Load()
+	err := l.query(ctx, text(s), use)
+	var refusal *salesforce.Error
+	if s.plain || !errors.As(err, &refusal) || refusal.Kind != salesforce.KindField || !namesInterval(refusal) {
+		return err
+	}
+	if s.interval == Hourly {
+		return &hintError{sysexits.Errorf(sysexits.Config, "this org shows no hourly event log files: %w", err),
+			"use --interval Daily, or have hourly event log files switched on for the org and View Event Log Files granted to the user"}
+	}
+	l.plain.Store(true)
+	s.plain = true
+	again()
+	return l.query(ctx, text(s), use)
+}
+
+func namesInterval(e *salesforce.Error) bool {
+	return strings.Contains(e.Message, "Interval") || strings.Contains(e.Message, "Sequence")
+}
+
+func (l *listing) query(ctx context.Context, soql string, use func(json.RawMessage) error) error {
+	for raw, err := range l.api.Query(ctx, soql) {
+		if err != nil {
+			return err
+		}
+		if err := use(raw); err != nil {
+			return &listError{err}
+		}
+	}
+	return nil
+}
+
+// listError is an answer that is no listing. It may be better the next time.
+type listError struct{ err error }
+
+func (e *listError) Error() string { return e.err.Error() }
+func (e *listError) Unwrap() error { return e.err }
+
+// hintError is an error with its cure.
+type hintError struct {
+	error
+	hint string
+}
+
+func (h *hintError) Unwrap() error { return h.error }
+func (h *hintError) Hint() string  { return h.hint }
+
+// picklist asks which event types the org knows; nil when it does not say.
+func (l *listing) picklist(ctx context.Context) ([]string, error) {
+	raw, err := l.api.Get(ctx, "sobjects/EventLogFile/describe")
+	if err != nil {
+		return nil, err
+	}
+	var d struct {
+		Fields []struct {
+			Name           string `json:"name"`
+			PicklistValues []struct {
+				Value string `json:"value"`
+			} `json:"picklistValues"`
+		} `json:"fields"`
+	}
+	if err := json.Unmarshal(raw, &d); err != nil {
+		return nil, fmt.Errorf("describe EventLogFile: %w", err)
+	}
+	for _, f := range d.Fields {
+		if f.Name != "EventType" {
+			continue
+		}
+		var names []string
+		for _, v := range f.PicklistValues {
+			names = append(names, v.Value)
+		}
+		return names, nil
+	}
+	return nil, nil
+}

@@ -1,0 +1,331 @@
+// Package eventlog pulls event log files: from an org, where it lists and
+// downloads EventLogFile records, and from CSV files on disk. Its cursor is
+// the total order (CreatedDate, Id) of the files of one event type, and the
+// rows of a file in time order. What a user sees of it stands in sf-pull(1).
+package eventlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"sf2loki/pkg/salesforce"
+	"sf2loki/pkg/shape"
+	"sf2loki/pkg/sysexits"
+)
+
+// Config says what to pull from an org, and how.
+type Config struct {
+	API   API
+	OrgID string // of 18 characters: positions belong to it
+
+	Types    TypeList
+	Interval string // Hourly or Daily
+	Window   Window
+	Lookback time.Duration // how far back a key without a position begins
+	Settle   time.Duration // files that are younger are left for later
+	Patience time.Duration // how long a file that cannot be had holds back later ones
+
+	Follow bool
+	Poll   time.Duration
+
+	Concurrency int
+	TmpDir      string
+	RowLimit    int // bytes; 0: DefaultRowLimit
+	PageSize    int // files of one query; 0: 500
+
+	KeyPrefix string                          // org=NAME:lane=NAME:
+	Resume    func(key string) (string, bool) // stored positions
+	Command   string                          // what a command that fetches a file begins with
+
+	Shape  *shape.Shape
+	Output Output
+	Log    *slog.Logger
+}
+
+// Source pulls the files of one org.
+type Source struct {
+	cfg    Config
+	log    *slog.Logger
+	stats  *Stats
+	list   *listing
+	sorter *sorter
+
+	mu     sync.Mutex // of series
+	names  []string   // as the org spells them
+	series map[string]*series
+	star   time.Time // where types begin that are seen for the first time
+}
+
+// New returns a Source. The caller has checked cfg.Types.
+func New(cfg Config) *Source {
+	if cfg.PageSize <= 0 {
+		cfg.PageSize = 500
+	}
+	if cfg.RowLimit <= 0 {
+		cfg.RowLimit = DefaultRowLimit
+	}
+	return &Source{
+		cfg: cfg, log: cfg.Log, stats: newStats(),
+		list:   &listing{api: cfg.API},
+		sorter: newSorter(cfg.TmpDir, cfg.RowLimit),
+		series: map[string]*series{},
+	}
+}
+
+// Stats are the counters of the run.
+func (s *Source) Stats() *Stats { return s.stats }
+
+// errLeft is a pass after which files are left.
+var errLeft = errors.New("files are left for a later pass")
+
+// Pull makes one pass over the files, or with Follow one after the other until
+// ctx ends, whose cause it then returns.
+func (s *Source) Pull(ctx context.Context) error {
+	if err := s.prepare(ctx); err != nil {
+		return s.final(ctx, err)
+	}
+	for {
+		begin := time.Now()
+		err := s.cycle(ctx)
+		s.stats.change(func(t *Totals) { t.Cycle = time.Since(begin) })
+		if ctx.Err() != nil || !s.cfg.Follow || fatal(err) {
+			return s.final(ctx, err)
+		}
+		if err := pause(ctx, s.untilNext(err, time.Since(begin))); err != nil {
+			return err
+		}
+	}
+}
+
+// final is the error that a run ends with.
+func (s *Source) final(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err == nil || sysexits.Coded(err):
+		return err
+	case judge(err) == throttle || judge(err) == later || errors.Is(err, errLeft):
+		return sysexits.Wrap(sysexits.TempFail, err)
+	}
+	return err
+}
+
+// fatal tells whether no later cycle can do better.
+func fatal(err error) bool {
+	return err != nil && !errors.Is(err, errLeft) && judge(err) != throttle && judge(err) != later
+}
+
+// retryHeld is when a file that could not be had is tried again, if the poll
+// interval is longer.
+const retryHeld = 5 * time.Minute
+
+// untilNext is how long to wait after a cycle that took so long: a tenth more
+// or less than asked, so that many programs do not ask at the same moment.
+func (s *Source) untilNext(err error, took time.Duration) time.Duration {
+	wait := s.cfg.Poll
+	if errors.Is(err, errLeft) {
+		wait = min(wait, retryHeld)
+	}
+	wait += time.Duration((rand.Float64() - 0.5) * 0.2 * float64(wait))
+	if judge(err) == throttle {
+		return wait // what it took was our own doing
+	}
+	return max(wait-took, 0)
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// prepare finds out what there is to pull and where each part of it begins.
+// Nothing has been written yet.
+func (s *Source) prepare(ctx context.Context) error {
+	names, err := s.spell(ctx)
+	if err != nil {
+		return err
+	}
+	s.names = names
+	if s.cfg.Types.Wild() && s.cfg.Window == (Window{}) {
+		if err := s.loadStar(); err != nil {
+			return err
+		}
+	}
+	for _, name := range names {
+		if _, err := s.open(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cycle goes once over all types, with one bound for all of them.
+func (s *Source) cycle(ctx context.Context) error {
+	upper := s.cfg.API.Now().Add(-s.cfg.Settle)
+	names, err := s.discover(ctx, upper)
+	if err != nil {
+		if fatal(err) {
+			return err
+		}
+		s.pollFailed("discovery", err)
+		if judge(err) == throttle {
+			return s.throttled(err)
+		}
+	}
+	r := s.pullAll(ctx, names, upper)
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case r.fatal != nil:
+		return r.fatal
+	case r.throttle != nil:
+		return s.throttled(r.throttle)
+	case r.held > 0:
+		return fmt.Errorf("%w: %d of %d event types are not done, the last because of: %v", errLeft, r.held, len(names), r.last)
+	case err != nil:
+		return fmt.Errorf("%w: the event types could not be asked for: %v", errLeft, err)
+	}
+	return s.saveStar(upper)
+}
+
+func (s *Source) throttled(err error) error {
+	s.stats.change(func(t *Totals) { t.Throttled++ })
+	if s.cfg.Follow {
+		s.log.Warn("Salesforce's limits end this cycle; the next one goes on", "err", err)
+	}
+	return err
+}
+
+func (s *Source) pollFailed(object string, err error) {
+	s.stats.change(func(t *Totals) { t.PollErrors[object]++ })
+	s.log.Warn("a query failed", "object", object, "err", err)
+}
+
+// discover gives all types to pull in this cycle.
+func (s *Source) discover(ctx context.Context, upper time.Time) ([]string, error) {
+	names := append([]string(nil), s.names...)
+	if !s.cfg.Types.Wild() {
+		return names, nil
+	}
+	found, err := s.list.types(ctx, selection{interval: s.cfg.Interval, window: s.cfg.Window, before: upper})
+	for _, name := range found {
+		if s.cfg.Types.wanted(name) && !containsFold(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names, err
+}
+
+// result is what became of the types of a cycle.
+type result struct {
+	mu       sync.Mutex
+	fatal    error
+	throttle error
+	held     int
+	last     error
+}
+
+func (r *result) add(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch judge(err) {
+	case throttle:
+		r.throttle = err
+	case later:
+		r.held++
+		r.last = err
+	default:
+		if r.fatal == nil {
+			r.fatal = err
+		}
+	}
+}
+
+// pullAll pulls the types, several at a time. What no type can do better ends
+// all of them, and so does a limit of the org: each at the end of the file that
+// it has in hand.
+func (s *Source) pullAll(ctx context.Context, names []string, upper time.Time) *result {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	r := &result{}
+	queue := make(chan string)
+	enough := make(chan struct{})
+	var once sync.Once
+	var workers sync.WaitGroup
+	for range min(s.cfg.Concurrency, len(names)) {
+		workers.Go(func() {
+			e := newEmitter(&s.cfg.Output, s.stats, s.cfg.Shape, s.sorter)
+			for name := range queue {
+				err := s.pull(ctx, e, name, upper, enough)
+				if err == nil {
+					continue
+				}
+				r.add(err)
+				switch judge(err) {
+				case later:
+				case throttle:
+					once.Do(func() { close(enough) })
+				default:
+					once.Do(func() { close(enough) })
+					cancel(err)
+				}
+			}
+		})
+	}
+feed:
+	for _, name := range names {
+		select {
+		case queue <- name:
+		case <-enough:
+			break feed
+		case <-ctx.Done():
+			break feed
+		}
+	}
+	close(queue)
+	workers.Wait()
+	return r
+}
+
+// verdict is what a failure means for the work.
+type verdict int
+
+const (
+	ends     verdict = iota // nothing can go on: the error is the program's end
+	later                   // the same may go well later
+	throttle                // the org has had enough of us
+	gone                    // what was asked for is not there any more
+)
+
+func judge(err error) verdict {
+	var e *salesforce.Error
+	var odd *listError
+	var part *incomplete
+	switch {
+	case errors.As(err, &odd) || errors.As(err, &part) || errors.Is(err, errLeft):
+		return later
+	case !errors.As(err, &e):
+		return ends
+	}
+	switch e.Kind {
+	case salesforce.KindLimitTotal, salesforce.KindLimitConcurrent, salesforce.KindReserve, salesforce.KindLoginRate:
+		return throttle
+	case salesforce.KindNotFound:
+		return gone
+	case salesforce.KindNotJSON, salesforce.KindTimeout, salesforce.KindTransport, salesforce.KindTransient,
+		salesforce.KindOther, salesforce.KindLocator, salesforce.KindQueryTimeout:
+		return later
+	}
+	return ends
+}

@@ -1,0 +1,158 @@
+package eventlog
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"sf2loki/pkg/sysexits"
+)
+
+// TypeList is what is to be pulled: names and patterns of event types, less
+// those that match an exclusion. Case does not matter, as Salesforce itself
+// spells some types in two ways.
+type TypeList struct{ Include, Exclude []string }
+
+// Check refuses what can be no name of an event type, before anything is asked.
+func (l TypeList) Check() error {
+	if len(l.Include) == 0 {
+		return sysexits.Errorf(sysexits.Usage, "no event type: give --event-type NAME, or '*' for all")
+	}
+	for _, name := range slices.Concat(l.Include, l.Exclude) {
+		if !validType(strings.NewReplacer("*", "x", "?", "x").Replace(name)) {
+			return sysexits.Errorf(sysexits.Usage, "event type %q: a name has letters, digits and underscores; * and ? stand for some", name)
+		}
+	}
+	for _, name := range l.Include {
+		if !isPattern(name) && l.excluded(name) {
+			return sysexits.Errorf(sysexits.Usage, "event type %q is both named and excluded", name)
+		}
+	}
+	return nil
+}
+
+// Wild reports whether types must be discovered.
+func (l TypeList) Wild() bool { return slices.ContainsFunc(l.Include, isPattern) }
+
+func (l TypeList) excluded(name string) bool {
+	return slices.ContainsFunc(l.Exclude, func(p string) bool { return glob(p, name) })
+}
+
+// names are the types that are named outright.
+func (l TypeList) names() []string {
+	var names []string
+	for _, n := range l.Include {
+		if !isPattern(n) && !containsFold(names, n) {
+			names = append(names, n)
+		}
+	}
+	return names
+}
+
+// wanted reports whether a discovered type is to be pulled.
+func (l TypeList) wanted(name string) bool {
+	return !l.excluded(name) && slices.ContainsFunc(l.Include, func(p string) bool { return glob(p, name) })
+}
+
+func validType(name string) bool {
+	for i, c := range name {
+		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+		if !letter && (i == 0 || c != '_' && (c < '0' || c > '9')) {
+			return false
+		}
+	}
+	return name != "" && len(name) <= 80
+}
+
+func isPattern(name string) bool { return strings.ContainsAny(name, "*?") }
+
+func containsFold(list []string, name string) bool {
+	return slices.ContainsFunc(list, func(s string) bool { return strings.EqualFold(s, name) })
+}
+
+// glob matches a name, whatever its case, against a pattern in which * stands
+// for any characters and ? for one.
+func glob(pattern, name string) bool {
+	pattern, name = strings.ToLower(pattern), strings.ToLower(name)
+	star, mark := -1, 0
+	p := 0
+	for n := 0; n < len(name); {
+		switch {
+		case p < len(pattern) && (pattern[p] == '?' || pattern[p] == name[n]):
+			p++
+			n++
+		case p < len(pattern) && pattern[p] == '*':
+			star, mark = p, n
+			p++
+		case star >= 0:
+			mark++
+			p, n = star+1, mark
+		default:
+			return false
+		}
+	}
+	return strings.Trim(pattern[p:], "*") == ""
+}
+
+// spell gives the names of the list as the org spells them. A name that the
+// org does not know is an error: it would yield nothing for ever.
+func (s *Source) spell(ctx context.Context) ([]string, error) {
+	names := s.cfg.Types.names()
+	known, err := s.list.picklist(ctx)
+	if err != nil && judge(err) != later && judge(err) != gone {
+		return nil, fmt.Errorf("ask which event types there are: %w", err)
+	}
+	if err != nil || len(known) == 0 {
+		s.log.Warn("the org does not tell which event types it knows: a misspelt one would find nothing", "event_types", names, "err", err)
+		return names, nil
+	}
+	for i, name := range names {
+		at := slices.IndexFunc(known, func(k string) bool { return strings.EqualFold(k, name) })
+		if at < 0 {
+			return nil, &hintError{sysexits.Errorf(sysexits.Config, "this org knows no event type %q", name), nearest(known, name)}
+		}
+		names[i] = known[at]
+	}
+	for _, name := range s.cfg.Types.Exclude {
+		if !slices.ContainsFunc(known, func(k string) bool { return glob(name, k) }) {
+			s.log.Warn("an exclusion fits no event type of this org", "exclude", name)
+		}
+	}
+	return names, nil
+}
+
+// nearest suggests the known name that is most like a misspelt one.
+func nearest(known []string, name string) string {
+	best, least := "", len(name)/2+1
+	for _, k := range known {
+		if d := distance(strings.ToLower(k), strings.ToLower(name)); d < least {
+			best, least = k, d
+		}
+	}
+	if best == "" {
+		return "sf-pull list shows what the org has"
+	}
+	return fmt.Sprintf("did you mean %s?", best)
+}
+
+// distance counts the letters to add, remove or change.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		above := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := above
+			if a[i] != b[j] {
+				change++
+			}
+			above = row[j+1]
+			row[j+1] = min(change, row[j]+1, above+1)
+		}
+	}
+	return row[len(b)]
+}
