@@ -1,0 +1,302 @@
+package loki
+
+import (
+	"time"
+
+	"sf2loki/pkg/record"
+	"sf2loki/pkg/sysexits"
+)
+
+// answered takes in what one answer means for the entries of its request.
+func (e *Engine) answered(r *request, v Verdict, a *Answer) {
+	e.noteAnswer(r, &v, a)
+	g := r.group
+	switch v.Class {
+	case Stored:
+		e.succeeded(r.stream)
+		e.accept(r)
+		e.popGroup(r.batch)
+	case Partial:
+		e.succeeded(r.stream)
+		e.isolate(r, &v)
+	case Refused:
+		// Nothing is stored, but the server is well.
+		e.served(r.stream)
+		e.isolate(r, &v)
+	case TooLarge:
+		e.served(r.stream)
+		e.learn(r, &v)
+		e.halveOr(r, func(i int32) { e.refuse(r, i, record.Oversized, &v, false) })
+	case RateLimited, StreamRate:
+		g.tries.rate++
+		e.troubled(r, &v)
+		if len(r.entries) > 1 && (v.Limit > 0 && max(v.Bytes, r.line) > v.Limit || g.tries.rate >= 5) {
+			e.learn(r, &v)
+			e.halve(r)
+		}
+	case StreamLimit:
+		e.troubled(r, &v)
+	case Busy:
+		e.troubled(r, &v)
+		e.suspectServerError(r, &v)
+	default: // Misconfigured, NotLoki
+		e.troubled(r, &v)
+	}
+}
+
+// accept settles the entries of a request that Loki has stored.
+func (e *Engine) accept(r *request) {
+	for _, i := range r.entries {
+		r.batch.decide(i, entryStored)
+	}
+	last := r.batch.entries[r.entries[len(r.entries)-1]].time
+	r.stream.newest = max(r.stream.newest, last)
+}
+
+func (e *Engine) popGroup(b *batch) { b.groups = b.groups[:len(b.groups)-1] }
+
+// refuse settles an entry that Loki has refused for good.
+func (e *Engine) refuse(r *request, i int32, reason record.Reason, v *Verdict, late bool) {
+	b := r.batch
+	b.entries[i].fault = b.addFault(fault{reason: reason, status: v.Status, detail: v.Detail, stage: stagePush})
+	b.decide(i, entryRefused)
+	if late {
+		e.noteOldest(b.entries[i].time)
+	}
+}
+
+// learn remembers a size that was too large, so that the next requests are
+// smaller from the start. A single entry teaches nothing.
+func (e *Engine) learn(r *request, v *Verdict) {
+	if len(r.entries) < 2 {
+		return
+	}
+	limit := r.size / 2
+	if v.Class == TooLarge && v.Limit > 0 && !v.LimitCompressed {
+		limit = min(int(v.Limit)*3/4, r.size*3/4)
+	}
+	limit = max(limit, leastRequest)
+	if e.learnedLimit == 0 || limit < e.learnedLimit {
+		e.learnedLimit = limit
+		e.log.Warn("requests are made smaller", "bytes", limit, "status", v.Status, "detail", v.Detail)
+	}
+}
+
+// leastRequest is where learning ends: smaller requests come from halving.
+const leastRequest = 16 << 10
+
+// halve puts the group of a request into two, by size.
+func (e *Engine) halve(r *request) {
+	b := r.batch
+	g := *r.group
+	half, size := r.size/2, 0
+	mid := int(r.entries[len(r.entries)-1])
+	for k, i := range r.entries {
+		if size += len(b.entries[i].encoded()); size > half && k > 0 {
+			mid = int(i)
+			break
+		}
+	}
+	e.split(b, g, mid)
+}
+
+// split puts the group on top of the stack into two parts, the first on top.
+func (e *Engine) split(b *batch, g group, mid int) {
+	e.popGroup(b)
+	g.tries.same, g.tries.rate = 0, 0
+	low, high := g, g
+	low.hi, high.lo = mid, mid
+	b.groups = append(b.groups, high, low)
+}
+
+// halveOr halves a request, or decides its only entry.
+func (e *Engine) halveOr(r *request, decide func(i int32)) {
+	if len(r.entries) > 1 {
+		e.halve(r)
+		return
+	}
+	decide(r.entries[0])
+	e.popGroup(r.batch)
+}
+
+// suspectServerError looks into a group that meets the same 5xx again and
+// again. While other requests succeed it is the group's own fault: it is
+// bisected, and an entry that remains alone is held, for a server error is no
+// verdict on an entry. While nothing else succeeds there is nothing to compare
+// with, so the first halves are each other's comparison.
+func (e *Engine) suspectServerError(r *request, v *Verdict) {
+	t := &r.group.tries
+	if v.Status == 0 || v.Status != t.status {
+		t.status, t.same, t.successes = v.Status, 0, e.successes
+	}
+	if v.Status == 0 {
+		return
+	}
+	if t.same++; t.same < t.need {
+		return
+	}
+	others := e.successes > t.successes
+	switch {
+	case r.batch.heldAlone:
+	case others && len(r.entries) == 1:
+		e.hold(r, v)
+	case others:
+		t.need = impatience
+		e.halve(r)
+		r.stream.backoff.Reset()
+	case !r.batch.halved && len(r.entries) > 1:
+		r.batch.halved = true
+		e.halve(r)
+	}
+}
+
+// impatience is patience once a group is known to be at fault.
+const impatience = 2
+
+// hold moves an entry into a batch of its own, which is tried again every now
+// and then, and lets the rest of its stream go on.
+func (e *Engine) hold(r *request, v *Verdict) {
+	i := r.entries[0]
+	from := &r.batch.entries[i]
+	b := e.newBatch(r.stream)
+	b.heldAlone, b.verdict = true, *v
+	before := b.mem.size
+	mem := b.mem.take(append(b.mem.room(len(from.mem), &e.blocks), from.mem...))
+	b.entries = append(b.entries, *from)
+	b.entries[0].mem, b.entries[0].state = mem, entryPending
+	b.left = 1
+	e.memory += int64(b.mem.size-before) + entryBytes
+	e.tracker.own(from.node, from.seq)
+	r.batch.decide(i, entryMoved)
+	e.popGroup(r.batch)
+	r.stream.held = append(r.stream.held, b)
+	r.stream.heldUntil = e.now() + maxBackoff
+	r.stream.notBefore = 0
+	e.log.Error("an entry is held: the server answers it with the same error again and again while others are stored",
+		"stream", string(r.stream.labels), "status", v.Status, "detail", v.Detail)
+}
+
+// succeeded notes that the server stores what it is sent.
+func (e *Engine) succeeded(st *stream) {
+	if e.outage() {
+		e.rouse()
+	}
+	e.storedAny = true
+	e.lastSuccess = e.now()
+	e.served(st)
+	e.successes++
+	e.outageBackoff.Reset()
+}
+
+// served notes that the server answers as it should.
+func (e *Engine) served(st *stream) {
+	e.failures, e.failingSince, e.misconfiguredSince = 0, never, never
+	st.backoff.Reset()
+	st.notBefore = 0
+	st.trouble = nil
+}
+
+// rouse lets all streams that wait for the end of an outage go on.
+func (e *Engine) rouse() {
+	e.gate = 0
+	for _, st := range append([]*stream(nil), e.waitHeap...) {
+		if st.trouble != nil && tenantWide(st.trouble.verdict.Class) && st.trouble.verdict.RetryAfter == 0 {
+			st.notBefore = 0
+			e.schedule(st)
+		}
+	}
+}
+
+// tenantWide tells whether an answer is about all streams.
+func tenantWide(c Class) bool {
+	return c == RateLimited || c == Busy || c == Misconfigured || c == NotLoki
+}
+
+// troubled puts a stream into back-off, and the whole engine when the answer
+// is about everything and tells for how long.
+func (e *Engine) troubled(r *request, v *Verdict) {
+	st, now := r.stream, e.now()
+	wait := st.backoff.Next()
+	if v.RetryAfter > 0 {
+		wait = max(wait, v.RetryAfter)
+	}
+	if r.batch.heldAlone {
+		// It says nothing about the server: that is why it is held.
+		st.heldUntil = now + max(wait, maxBackoff)
+		r.batch.verdict = *v
+		r.batch.tried = e.in.ended
+		st.held = append(st.held[1:], st.held[0])
+		return
+	}
+	st.notBefore = now + wait
+	if st.trouble == nil {
+		st.trouble = &trouble{since: now}
+	}
+	st.trouble.verdict = *v
+	st.trouble.tries++
+	if e.failingSince == never {
+		e.failingSince = now
+	}
+	e.lastTrouble = *v
+	if !tenantWide(v.Class) {
+		return
+	}
+	if v.RetryAfter > 0 {
+		e.gate = max(e.gate, now+v.RetryAfter)
+	}
+	if e.failures++; e.outage() {
+		e.gate = max(e.gate, now+e.outageBackoff.Next())
+	}
+	if v.Class == Misconfigured || v.Class == NotLoki {
+		if e.misconfiguredSince == never {
+			e.misconfiguredSince = now
+		}
+	}
+}
+
+// outage tells whether so many answers in a row were bad that it is the
+// server's state and not one request's.
+func (e *Engine) outage() bool { return e.failures >= 2*e.cfg.InFlight }
+
+// checkPatience ends the run when the server has been unusable for too long.
+func (e *Engine) checkPatience(now time.Duration) {
+	v := &e.lastTrouble
+	misconfigured := v.Class == Misconfigured || v.Class == NotLoki
+	if e.misconfiguredSince != never && misconfigured && !e.storedAny {
+		if at := e.misconfiguredSince + e.cfg.MisconfigAfter; at > now {
+			e.kickBy(at)
+		} else {
+			e.fail(giveUpError(v, v.Code, now-e.misconfiguredSince))
+			return
+		}
+	}
+	if e.failingSince == never || e.cfg.GiveUp == 0 {
+		return
+	}
+	if at := e.failingSince + e.cfg.GiveUp; at > now {
+		e.kickBy(at)
+		return
+	}
+	code := sysexits.Unavailable
+	if misconfigured {
+		code = v.Code
+	}
+	e.fail(giveUpError(v, code, now-e.failingSince))
+}
+
+// hintError is an error with advice, as the commands print it.
+type hintError struct {
+	error
+	hint string
+}
+
+func (h *hintError) Unwrap() error { return h.error }
+func (h *hintError) Hint() string  { return h.hint }
+
+func giveUpError(v *Verdict, code sysexits.Code, after time.Duration) error {
+	err := sysexits.Errorf(code, "push: no success for %s: %s", after.Round(time.Second), v)
+	if v.Hint != "" {
+		return &hintError{err, v.Hint}
+	}
+	return err
+}

@@ -1,0 +1,101 @@
+package loki
+
+import (
+	"fmt"
+
+	"sf2loki/pkg/record"
+	"sf2loki/pkg/sysexits"
+)
+
+// breaker stops a run in which most entries are refused for one reason that is
+// a mistake in the configuration far more likely than in the data. It looks at
+// the last thousand entries that were decided.
+type breaker struct {
+	window []record.Reason // a ring; "" for an entry that passed
+	next   int
+	counts map[record.Reason]int
+}
+
+const (
+	breakerWindow = 1000
+	breakerLeast  = 100
+)
+
+func newBreaker() *breaker {
+	return &breaker{window: make([]record.Reason, 0, breakerWindow), counts: map[record.Reason]int{}}
+}
+
+// see counts an entry and tells whether its reason is now too frequent.
+func (k *breaker) see(reason record.Reason) bool {
+	if len(k.window) < breakerWindow {
+		k.window = append(k.window, reason)
+	} else {
+		k.counts[k.window[k.next]]--
+		k.window[k.next] = reason
+		k.next = (k.next + 1) % breakerWindow
+	}
+	k.counts[reason]++
+	n := k.counts[reason]
+	return reason != "" && n >= breakerLeast && 2*n >= len(k.window)
+}
+
+// harmless are reasons that say nothing about the configuration: an age is the
+// data's, lateness the source's, a budget was set on purpose.
+func harmless(r record.Reason) bool {
+	switch r {
+	case record.TooOld, record.TooNew, record.TooFarBehind, record.Budget:
+		return true
+	}
+	return false
+}
+
+// trips asks the breaker about a batch that is about to be captured, and ends
+// the run when it opens: this batch is then neither captured nor acknowledged,
+// so that a restart finds everything as it was.
+func (e *Engine) trips(b *batch) bool {
+	if !e.cfg.Breaker {
+		return false
+	}
+	for i := range b.entries {
+		en := &b.entries[i]
+		switch en.state {
+		case entryStored:
+			e.breaker.see("")
+		case entryRefused:
+			f := &b.faults[en.fault]
+			if !harmless(f.reason) && (e.breaker.see(f.reason) || b.stops) {
+				e.fail(e.breakerError(b, f))
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (e *Engine) breakerError(b *batch, f *fault) error {
+	what := fmt.Sprintf("%d of the last %d entries were", e.breaker.counts[f.reason], len(e.breaker.window))
+	if b.stops {
+		what = "every entry will be"
+	}
+	err := sysexits.Errorf(sysexits.Config, "stopped by the breaker: %s refused as %s: %s", what, f.reason, f.detail)
+	return &hintError{err, breakerCure(f.reason) + "; --breaker=false goes on all the same"}
+}
+
+// breakerCure says what helps against a reason.
+func breakerCure(r record.Reason) string {
+	switch r {
+	case record.MetadataDisallowed:
+		return "allow structured metadata on the server (limits_config.allow_structured_metadata, schema v13)"
+	case record.LineTooLong:
+		return "make --max-line-bytes as small as the server's max_line_size, or raise that"
+	case record.MetadataTooLarge, record.MetadataTooMany:
+		return "send less metadata, or raise max_structured_metadata_size and max_structured_metadata_entries_count on the server"
+	case record.InvalidLabels:
+		return "look at the labels: --label adds one that is required, --allow-label makes metadata of the others"
+	case record.InvalidRecord:
+		return "look at what stands before loki-push in the pipe: its output is not as sf2loki-record(5) says"
+	case record.Oversized:
+		return "a limit between here and the server refuses single entries: raise it, or lower --max-line-bytes"
+	}
+	return "`loki-push probe` looks for the cause"
+}

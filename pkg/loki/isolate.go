@@ -1,0 +1,124 @@
+package loki
+
+import (
+	"slices"
+
+	"sf2loki/pkg/record"
+)
+
+// isolate finds the entries that an answer refuses. What the text proves is
+// decided at once. What it only points at is set aside, and the rest is pushed
+// once: the answer proves it, or says more. What is set aside, and what no text
+// explains, is bisected. Each answer decides an entry, sets one aside or makes
+// the group smaller, so it comes to an end.
+func (e *Engine) isolate(r *request, v *Verdict) {
+	b := r.batch
+	e.facts = e.facts[:0]
+	for _, i := range r.entries {
+		e.facts = append(e.facts, b.entries[i].facts())
+	}
+	e.suspects = v.Suspects(e.suspects[:0], e.facts)
+	if len(r.entries) == 1 || allRefused(v, len(r.entries)) {
+		e.refuseAll(r, v)
+		return
+	}
+	pointed, settled := 0, 0
+	for k := range e.suspects {
+		switch s := e.suspects[k]; {
+		case s.Fault >= 0 && s.Sure:
+			settled++
+		case s.Fault >= 0:
+			pointed++
+		}
+	}
+	rest := len(r.entries) - pointed - settled
+	for k, i := range r.entries {
+		s := e.suspects[k]
+		if s.Fault >= 0 && s.Sure {
+			e.refuseFor(r, i, v, s.Fault)
+		}
+	}
+	if v.Class == Partial && rest > 0 && r.group.want == entryPending {
+		e.noteNewest(r)
+	}
+	switch {
+	case pointed+rest == 0:
+		e.popGroup(b)
+	case settled > 0 && pointed == 0:
+		// The rest is the group now, and is pushed again as it is.
+		r.group.tries = tries{need: patience}
+	case pointed > 0 && rest > 0 && r.group.want == entryPending:
+		e.setAside(r, v)
+	case settled > 0:
+		r.group.tries = tries{need: patience}
+	default:
+		e.bisect(r)
+	}
+}
+
+// refuseAll decides a request of which no entry can be good: a single one, for
+// there is nobody else whom the refusal could be about, or as many as the text
+// counts.
+func (e *Engine) refuseAll(r *request, v *Verdict) {
+	for k, i := range r.entries {
+		e.refuseFor(r, i, v, max(e.suspects[k].Fault, 0))
+	}
+	e.popGroup(r.batch)
+}
+
+// allRefused tells whether the text counts as many refused entries as were
+// sent. An entry is counted for one fault only.
+func allRefused(v *Verdict, n int) bool {
+	count := 0
+	for i := range v.Faults {
+		count += max(v.Faults[i].Count, v.Faults[i].Ignored)
+	}
+	return v.Class == Partial && count >= n
+}
+
+func (e *Engine) refuseFor(r *request, i int32, v *Verdict, n int) {
+	reason, late := record.BadRequest, false
+	if n < len(v.Faults) {
+		reason, late = v.Faults[n].Reason, v.Faults[n].Late()
+		if v.Faults[n].Stops {
+			r.batch.stops = true
+		}
+	}
+	e.refuse(r, i, reason, v, late)
+}
+
+// setAside takes what the text points at out of the group, to be tried by
+// itself once the rest is settled.
+func (e *Engine) setAside(r *request, v *Verdict) {
+	b, g := r.batch, *r.group
+	for k, i := range r.entries {
+		if s := e.suspects[k]; s.Fault >= 0 && !s.Sure {
+			b.entries[i].state = entrySuspect
+		}
+	}
+	e.popGroup(b)
+	aside := group{lo: g.lo, hi: g.hi, want: entrySuspect, tries: tries{need: patience}}
+	rest := group{lo: g.lo, hi: g.hi, want: entryPending, tries: tries{need: patience}}
+	if i := slices.IndexFunc(b.groups, func(have group) bool {
+		return have.want == entrySuspect && have.lo <= g.lo && have.hi >= g.hi
+	}); i < 0 {
+		b.groups = append(b.groups, aside)
+	}
+	b.groups = append(b.groups, rest)
+}
+
+// bisect halves a group by number: half of the faults are likely in each.
+func (e *Engine) bisect(r *request) {
+	e.split(r.batch, *r.group, int(r.entries[len(r.entries)/2]))
+}
+
+// noteNewest learns from a request that was stored in part how far its stream
+// has moved: to the newest entry that nothing refuses.
+func (e *Engine) noteNewest(r *request) {
+	for k := len(r.entries) - 1; k >= 0; k-- {
+		if e.suspects[k].Fault < 0 {
+			r.stream.newest = max(r.stream.newest, r.batch.entries[r.entries[k]].time)
+			return
+		}
+	}
+}
