@@ -303,3 +303,24 @@ func asText(value []byte) string {
 	}
 	return string(s)
 }
+// History is how the record was refused each time, the oldest first. A history
+// that cannot be read is none.
+func (l *Letter) History() []record.LetterError {
+	var history []record.LetterError
+	if err := json.Unmarshal(member(l.deadLetter, "errors"), &history); err != nil {
+		return nil
+	}
+	return history
+}
+
+// Text is the JSON text of a top-level field on one line, empty when there is
+// none.
+func (l *Letter) Text(name string) string {
+	return string(appendCompact(nil, member(l.Raw, name)))
+}
+
+// TopField is the text of a top-level field.
+func (l *Letter) TopField(name string) (string, bool) {
+	s, ok := text(member(l.Raw, name))
+	return string(s), ok
+}

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/peterbourgon/ff/v3/ffcli"
+
+	"sf2loki/pkg/cli"
+	"sf2loki/pkg/spool"
+)
+
+type list struct {
+	app    *cli.App
+	sel    selectFlags
+	json   bool
+	maxAge time.Duration
+}
+
+func newList(app *cli.App) *ffcli.Command {
+	l := &list{app: app}
+	fs := app.FlagSet("dl-replay list")
+	l.sel.register(fs)
+	fs.BoolVar(&l.json, "json", false, "print one JSON object a file")
+	cli.DurationVar(fs, &l.maxAge, "max-age", defaultMaxAge, "oldest entry that Loki takes; 0 for any")
+	return &ffcli.Command{
+		Name: "list", ShortUsage: "dl-replay list [SELECT] [--json] [FILE...]",
+		ShortHelp: "show the files, and what is in them", FlagSet: fs, Exec: l.exec,
+	}
+}
+
+// fileRow is one file of the list.
+type fileRow struct {
+	File  string `json:"file"`
+	State string `json:"state"`
+	*spool.Summary
+}
+
+func (l *list) exec(_ context.Context, args []string) error {
+	r, err := l.sel.read(l.app, args)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	rows, err := l.rows(r)
+	if err != nil {
+		return err
+	}
+	if l.json {
+		enc := json.NewEncoder(l.app.Stdout)
+		for _, row := range rows {
+			if err := enc.Encode(row); err != nil {
+				return err
+			}
+		}
+	} else if err := l.print(rows); err != nil {
+		return err
+	}
+	return r.verdict()
+}
+
+func (l *list) rows(r *reading) ([]fileRow, error) {
+	window := spool.Window{Now: time.Now(), MaxAge: l.maxAge}
+	var rows []fileRow
+	for _, f := range r.set.Files {
+		sum := spool.NewSummary(window)
+		info, err := r.file(f, func(letter *spool.Letter, s spool.Status) error {
+			sum.Add(letter, s)
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		if info.Gone || sum.Records == 0 && l.sel.narrows() {
+			continue
+		}
+		rows = append(rows, fileRow{f.Path, state(f, info, sum), sum})
+	}
+	return rows, nil
+}
+
+// narrows reports whether records are selected by anything.
+func (s *selectFlags) narrows() bool {
+	return len(s.reasons)+len(s.types)+len(s.sources)+len(s.orgs)+len(s.match)+len(s.grep)+
+		len(s.ids)+len(s.runIDs)+len(s.statuses)+s.limit > 0 ||
+		!s.since.IsZero() || !s.until.IsZero() || !s.eventSince.IsZero() || !s.eventUntil.IsZero()
+}
+
+func state(f *spool.File, info spool.Info, sum *spool.Summary) string {
+	switch {
+	case info.InUse && sum.Statuses[spool.Pending] > 0:
+		return "replaying"
+	case info.InUse:
+		return "open"
+	case f.Replayed():
+		return "replayed"
+	case f.Failed():
+		return "failed"
+	}
+	return "closed"
+}
+
+func (l *list) print(rows []fileRow) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	w := tabwriter.NewWriter(l.app.Stdout, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(w, "FILE\tSTATE\tRECORDS\tBYTES\tNEW\tPENDING\tREPLAYED\tFAILED\tDISCARDED\tLAST CAPTURED\tOLDEST EVENT\tTOO OLD\tNEXT TOO OLD\tALL TOO OLD\tREASONS")
+	for _, r := range rows {
+		s := r.Statuses
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%d\t%s\t%s\t%s\n",
+			r.File, r.State, r.Records, r.Bytes,
+			s[spool.New], s[spool.Pending], s[spool.Replayed], s[spool.Failed], s[spool.Discarded],
+			instant(r.LastCaptured), instant(r.OldestEvent), r.Beyond, instant(r.NextBeyond), instant(r.AllBeyond),
+			counted(r.Reasons))
+	}
+	return w.Flush()
+}
+
+func instant(t *time.Time) string {
+	if t == nil {
+		return "-"
+	}
+	return t.Format("2006-01-02T15:04:05Z")
+}
+
+// counted is a histogram on one line, the largest first.
+func counted(counts map[string]int64) string {
+	if len(counts) == 0 {
+		return "-"
+	}
+	var parts []string
+	for _, name := range byCount(counts) {
+		parts = append(parts, fmt.Sprintf("%s:%d", orDash(name), counts[name]))
+	}
+	return strings.Join(parts, ",")
+}
+
+func byCount(counts map[string]int64) []string {
+	names := make([]string, 0, len(counts))
+	for name := range counts {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		if d := counts[b] - counts[a]; d != 0 {
+			return int(d)
+		}
+		return strings.Compare(a, b)
+	})
+	return names
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}

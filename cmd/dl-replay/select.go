@@ -1,0 +1,159 @@
+package main
+
+import (
+	"flag"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"sf2loki/pkg/cli"
+	"sf2loki/pkg/record"
+	"sf2loki/pkg/spool"
+	"sf2loki/pkg/sysexits"
+)
+
+// selectFlags are the flags of SELECT, the same for every subcommand.
+type selectFlags struct {
+	spools                 []string
+	since, until           time.Time
+	eventSince, eventUntil time.Time
+	reasons, types         []string
+	sources, orgs          []string
+	match, grep            []string
+	ids, runIDs, statuses  []string
+	limit                  int
+}
+
+func (s *selectFlags) register(fs *flag.FlagSet) {
+	cli.ListVar(fs, &s.spools, "spool", "spool `DIR`; may be repeated")
+	cli.TimeOrAgeVar(fs, &s.since, "since", "captured at or after this `TIME`, date or age (7d)", time.Now)
+	cli.TimeOrAgeVar(fs, &s.until, "until", "captured before this `TIME`, date or age", time.Now)
+	cli.TimeOrAgeVar(fs, &s.eventSince, "event-since", "events at or after this `TIME`, date or age", time.Now)
+	cli.TimeOrAgeVar(fs, &s.eventUntil, "event-until", "events before this `TIME`, date or age", time.Now)
+	cli.ListVar(fs, &s.reasons, "reason", "`REASON` of sf2loki-deadletter(5)")
+	cli.ListVar(fs, &s.types, "event-type", "`TYPE` of event")
+	cli.ListVar(fs, &s.sources, "source", "`SOURCE` label")
+	cli.ListVar(fs, &s.orgs, "org", "`ORG` that the record came from")
+	cli.RepeatVar(fs, &s.match, "match", "`NAME=VALUE` of a label, a piece of metadata or a field")
+	cli.ListVar(fs, &s.ids, "id", "`ID` of the record, or its beginning")
+	cli.ListVar(fs, &s.runIDs, "run-id", "`ID` of the run that captured it")
+	cli.RepeatVar(fs, &s.grep, "grep", "`REGEXP` that the line matches")
+	cli.ListVar(fs, &s.statuses, "status", "`STATUS`: new, pending, replayed, failed, discarded")
+	fs.IntVar(&s.limit, "limit", 0, "at most `N` records")
+}
+
+// selection is what the flags say.
+func (s *selectFlags) selection() (spool.Selection, error) {
+	sel := spool.Selection{
+		Since: s.since, Until: s.until, EventSince: s.eventSince, EventUntil: s.eventUntil,
+		Reasons: s.reasons, EventTypes: s.types, Sources: s.sources, Orgs: s.orgs,
+		IDs: s.ids, RunIDs: s.runIDs,
+	}
+	for _, reason := range s.reasons {
+		if _, ok := spool.Explain(record.Reason(reason)); !ok {
+			return sel, cli.WithHint(cli.Usagef("unknown reason %q", reason), "it may be "+reasonNames())
+		}
+	}
+	for _, status := range s.statuses {
+		if !slices.Contains(spool.Statuses, spool.Status(status)) {
+			return sel, cli.Usagef("unknown status %q: it may be new, pending, replayed, failed or discarded", status)
+		}
+		sel.Statuses = append(sel.Statuses, spool.Status(status))
+	}
+	for _, match := range s.match {
+		name, value, ok := strings.Cut(match, "=")
+		if !ok || name == "" {
+			return sel, cli.Usagef("--match %q: want NAME=VALUE", match)
+		}
+		sel.Match = append(sel.Match, spool.Match{Name: name, Value: value})
+	}
+	for _, pattern := range s.grep {
+		re, err := regexp.Compile(pattern)
+		if err != nil {
+			return sel, cli.Usagef("--grep %q: %v", pattern, err)
+		}
+		sel.Grep = append(sel.Grep, re)
+	}
+	if s.limit < 0 {
+		return sel, cli.Usagef("--limit %d: it cannot be negative", s.limit)
+	}
+	return sel, nil
+}
+
+func reasonNames() string {
+	var names []string
+	for _, e := range spool.Reasons() {
+		names = append(names, string(e.Reason))
+	}
+	return strings.Join(names, ", ")
+}
+
+// find lists the files that the flags and operands name.
+func (s *selectFlags) find(app *cli.App, files []string) (*spool.Set, error) {
+	if len(s.spools) == 0 && len(files) == 0 {
+		return nil, cli.WithHint(cli.Usagef("nothing to read"), "name a directory with --spool, or files")
+	}
+	return spool.Find(s.spools, files, app.Log)
+}
+
+// reading reads the records that the flags select, file by file.
+type reading struct {
+	app   *cli.App
+	set   *spool.Set
+	sel   spool.Selection
+	limit int
+
+	taken  int
+	damage *spool.Damage
+}
+
+func (s *selectFlags) read(app *cli.App, files []string) (*reading, error) {
+	sel, err := s.selection()
+	if err != nil {
+		return nil, err
+	}
+	set, err := s.find(app, files)
+	if err != nil {
+		return nil, err
+	}
+	return &reading{app: app, set: set, sel: sel, limit: s.limit}, nil
+}
+
+func (r *reading) close() { r.set.Close() }
+
+// file reads one file.
+func (r *reading) file(f *spool.File, fn func(*spool.Letter, spool.Status) error) (spool.Info, error) {
+	return f.Read(func(l *spool.Letter, s spool.Status) error {
+		if r.limit > 0 && r.taken >= r.limit || !r.sel.Matches(l, s) {
+			return nil
+		}
+		r.taken++
+		return fn(l, s)
+	}, func(d *spool.Damage) {
+		r.app.Log.Warn("no record here", "file", d.Path, "line", d.Line, "offset", d.Offset, "what", d.Text)
+		if !f.Replayed() && (r.damage == nil || r.damage.Torn) {
+			r.damage = d
+		}
+	})
+}
+
+// all reads all files.
+func (r *reading) all(fn func(*spool.File, *spool.Letter, spool.Status) error) error {
+	for _, f := range r.set.Files {
+		_, err := r.file(f, func(l *spool.Letter, s spool.Status) error { return fn(f, l, s) })
+		if err != nil {
+			return err
+		}
+	}
+	return r.verdict()
+}
+
+// verdict is the error for places that held no record, once all others have
+// been read.
+func (r *reading) verdict() error {
+	if r.damage == nil {
+		return nil
+	}
+	return sysexits.Wrap(r.damage.Code(), r.damage)
+}

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"time"
+
+	"github.com/peterbourgon/ff/v3/ffcli"
+
+	"sf2loki/pkg/cli"
+	"sf2loki/pkg/record"
+	"sf2loki/pkg/spool"
+)
+
+type show struct {
+	app *cli.App
+	sel selectFlags
+}
+
+func newShow(app *cli.App) *ffcli.Command {
+	s := &show{app: app}
+	fs := app.FlagSet("dl-replay show")
+	s.sel.register(fs)
+	return &ffcli.Command{
+		Name: "show", ShortUsage: "dl-replay show [SELECT] [ID...] [FILE...]",
+		ShortHelp: "explain records one by one, with the cure", FlagSet: fs, Exec: s.exec,
+	}
+}
+
+var idPattern = regexp.MustCompile(`^[0-9a-f]{6,32}$`)
+
+func (s *show) exec(_ context.Context, args []string) error {
+	var files []string
+	for _, arg := range args {
+		if _, err := os.Lstat(arg); err != nil && idPattern.MatchString(arg) {
+			s.sel.ids = append(s.sel.ids, arg)
+		} else {
+			files = append(files, arg)
+		}
+	}
+	r, err := s.sel.read(s.app, files)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	out := bufio.NewWriter(s.app.Stdout)
+	first := true
+	err = r.all(func(f *spool.File, l *spool.Letter, status spool.Status) error {
+		if !first {
+			fmt.Fprintln(out)
+		}
+		first = false
+		printLetter(out, f, l, status)
+		return nil
+	})
+	if ferr := out.Flush(); ferr != nil {
+		return ferr
+	}
+	return err
+}
+
+// printLetter writes to a buffer that keeps the first error for its Flush.
+func printLetter(w io.Writer, f *spool.File, l *spool.Letter, status spool.Status) {
+	field := func(name, text string) {
+		if text != "" {
+			fmt.Fprintf(w, "%-12s%s\n", name, text)
+		}
+	}
+	refusal := l.Refusal()
+	field("id", l.ID().String())
+	field("status", string(status))
+	field("place", fmt.Sprintf("%s, line %d", f.Path, l.Line))
+	field("reason", string(refusal.Reason))
+	if e, ok := spool.Explain(refusal.Reason); ok {
+		field("means", e.Meaning)
+		field("cure", e.Cure)
+	}
+	field("detail", refusal.Detail)
+	field("refused", refused(l, refusal))
+	if refusal.MaybeStored {
+		field("note", "the entry may be in the store all the same")
+	}
+	if at, ok := l.Captured(); ok {
+		field("captured", timeText(at))
+	}
+	if at, ok := l.Time(); ok {
+		field("event", timeText(at))
+	}
+	for _, h := range l.History() {
+		field("history", fmt.Sprintf("%s %s %d", h.At.UTC().Format(time.RFC3339), h.Reason, h.Status))
+	}
+	for _, name := range []string{"labels", "structured_metadata"} {
+		field(short(name), l.Text(name))
+	}
+	for _, name := range []string{"origin", "checkpoint_key", "checkpoint_value", "schema_id", "payload_base64"} {
+		value, _ := l.TopField(name)
+		field(short(name), value)
+	}
+	if l.HasLine() {
+		field("line", quoted(l.EntryLine()))
+	}
+}
+
+func refused(l *spool.Letter, r *record.Letter) string {
+	text := fmt.Sprintf("%d times", l.Attempts())
+	if l.Attempts() == 1 {
+		text = "once"
+	}
+	if r.Stage != "" {
+		text += ", at stage " + r.Stage
+	}
+	if r.Status != 0 {
+		text += fmt.Sprintf(", status %d", r.Status)
+	}
+	if r.RunID != "" {
+		text += ", run " + r.RunID
+	}
+	if r.Instance != "" {
+		text += ", by " + r.Instance
+	}
+	if r.Tenant != "" {
+		text += ", tenant " + r.Tenant
+	}
+	return text
+}
+
+func short(name string) string {
+	switch name {
+	case "structured_metadata":
+		return "metadata"
+	case "checkpoint_key":
+		return "key"
+	case "checkpoint_value":
+		return "value"
+	case "payload_base64":
+		return "payload"
+	case "schema_id":
+		return "schema"
+	}
+	return name
+}
+
+func timeText(ns int64) string { return string(record.AppendTime(nil, ns)) }
+
+// quoted shows a line so that nothing in it can play tricks on a terminal.
+func quoted(line []byte) string {
+	if json.Valid(line) && !hasControl(line) {
+		return string(line)
+	}
+	return fmt.Sprintf("%+q", line)
+}
+
+func hasControl(line []byte) bool {
+	for _, r := range string(line) {
+		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 || r >= 0x2028 && r <= 0x202e {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/peterbourgon/ff/v3/ffcli"
+
+	"sf2loki/pkg/cli"
+	"sf2loki/pkg/spool"
+)
+
+const defaultMaxAge = 7 * 24 * time.Hour // reject_old_samples_max_age of Loki
+
+type stats struct {
+	app    *cli.App
+	sel    selectFlags
+	json   bool
+	by     []string
+	maxAge time.Duration
+}
+
+func newStats(app *cli.App) *ffcli.Command {
+	s := &stats{app: app, by: []string{"reason"}}
+	fs := app.FlagSet("dl-replay stats")
+	s.sel.register(fs)
+	fs.BoolVar(&s.json, "json", false, "print one JSON object a group")
+	cli.ListVar(fs, &s.by, "by", "group by `FIELD`: reason, status, event_type, source, org, tenant, run_id, instance, hour, day")
+	cli.DurationVar(fs, &s.maxAge, "max-age", defaultMaxAge, "oldest entry that Loki takes; 0 for any")
+	return &ffcli.Command{
+		Name: "stats", ShortUsage: "dl-replay stats [SELECT] [--by FIELD,...] [--json] [FILE...]",
+		ShortHelp: "count records by reason, type and so on", FlagSet: fs, Exec: s.exec,
+	}
+}
+
+// dimensions are what records can be grouped by.
+var dimensions = map[string]func(*spool.Letter, spool.Status) string{
+	"reason":     func(l *spool.Letter, _ spool.Status) string { return string(l.Reason()) },
+	"status":     func(_ *spool.Letter, s spool.Status) string { return string(s) },
+	"event_type": func(l *spool.Letter, _ spool.Status) string { return l.Label("event_type") },
+	"source":     func(l *spool.Letter, _ spool.Status) string { return l.Label("source") },
+	"org":        func(l *spool.Letter, _ spool.Status) string { return l.Org() },
+	"tenant":     func(l *spool.Letter, _ spool.Status) string { return l.Envelope("tenant") },
+	"run_id":     func(l *spool.Letter, _ spool.Status) string { return l.Envelope("run_id") },
+	"instance":   func(l *spool.Letter, _ spool.Status) string { return l.Envelope("instance") },
+	"hour":       func(l *spool.Letter, _ spool.Status) string { return eventTime(l, "2006-01-02T15") },
+	"day":        func(l *spool.Letter, _ spool.Status) string { return eventTime(l, "2006-01-02") },
+}
+
+func eventTime(l *spool.Letter, layout string) string {
+	at, ok := l.Time()
+	if !ok {
+		return ""
+	}
+	return time.Unix(0, at).UTC().Format(layout)
+}
+
+func (s *stats) exec(_ context.Context, args []string) error {
+	for _, name := range s.by {
+		if dimensions[name] == nil {
+			return cli.Usagef("--by %q: it may be %s", name, strings.Join(slices.Sorted(maps.Keys(dimensions)), ", "))
+		}
+	}
+	r, err := s.sel.read(s.app, args)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	groups := map[string]*spool.Summary{}
+	window := spool.Window{Now: time.Now(), MaxAge: s.maxAge}
+	readErr := r.all(func(_ *spool.File, l *spool.Letter, status spool.Status) error {
+		key := s.key(l, status)
+		if groups[key] == nil {
+			groups[key] = spool.NewSummary(window)
+		}
+		groups[key].Add(l, status)
+		return nil
+	})
+	if err := s.print(groups); err != nil {
+		return err
+	}
+	return readErr
+}
+
+const keySep = "\x00"
+
+func (s *stats) key(l *spool.Letter, status spool.Status) string {
+	values := make([]string, len(s.by))
+	for i, name := range s.by {
+		values[i] = dimensions[name](l, status)
+	}
+	return strings.Join(values, keySep)
+}
+
+func (s *stats) print(groups map[string]*spool.Summary) error {
+	keys := slices.Sorted(maps.Keys(groups))
+	if s.json {
+		enc := json.NewEncoder(s.app.Stdout)
+		for _, key := range keys {
+			if err := enc.Encode(s.object(key, groups[key])); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	w := tabwriter.NewWriter(s.app.Stdout, 0, 8, 2, ' ', 0)
+	fmt.Fprintf(w, "%s\tRECORDS\tBYTES\tWAITING\tTOO OLD\tOLDEST EVENT\n", strings.ToUpper(strings.Join(s.by, "\t")))
+	for _, key := range keys {
+		g := groups[key]
+		values := strings.Split(key, keySep)
+		for i := range values {
+			values[i] = orDash(values[i])
+		}
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%s\n", strings.Join(values, "\t"),
+			g.Records, g.Bytes, g.Waiting, g.Beyond, instant(g.OldestEvent))
+	}
+	return w.Flush()
+}
+
+// object is a group as JSON: what it is grouped by, and its counts.
+func (s *stats) object(key string, g *spool.Summary) map[string]any {
+	by := map[string]string{}
+	for i, value := range strings.Split(key, keySep) {
+		by[s.by[i]] = value
+	}
+	return map[string]any{"by": by, "counts": g}
+}

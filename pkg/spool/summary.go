@@ -1,0 +1,88 @@
+package spool
+
+import (
+	"time"
+)
+
+// Summary counts records.
+type Summary struct {
+	Records  int64            `json:"records"`
+	Bytes    int64            `json:"bytes"`
+	Statuses map[Status]int64 `json:"statuses"`
+
+	// What follows is of the records with something left to do.
+	Waiting int64            `json:"waiting"`
+	Reasons map[string]int64 `json:"reasons"`
+
+	FirstCaptured *time.Time `json:"first_captured_at,omitempty"`
+	LastCaptured  *time.Time `json:"last_captured_at,omitempty"`
+	OldestEvent   *time.Time `json:"oldest_event,omitempty"`
+	NewestEvent   *time.Time `json:"newest_event,omitempty"`
+
+	// Beyond counts those that are too old for the server now, and
+	// BeyondTomorrow those that will be in a day; at NextBeyond the next one
+	// will be, and at AllBeyond the last.
+	Beyond         int64      `json:"beyond"`
+	BeyondTomorrow int64      `json:"beyond_tomorrow"`
+	NextBeyond     *time.Time `json:"next_beyond_at,omitempty"`
+	AllBeyond      *time.Time `json:"all_beyond_at,omitempty"`
+
+	window Window
+}
+
+// Window is what the server takes: entries younger than MaxAge, all when it is 0.
+type Window struct {
+	Now    time.Time
+	MaxAge time.Duration
+}
+
+// NewSummary returns a Summary that judges ages by the window.
+func NewSummary(w Window) *Summary {
+	return &Summary{Statuses: map[Status]int64{}, Reasons: map[string]int64{}, window: w}
+}
+
+// Add counts a record.
+func (s *Summary) Add(l *Letter, status Status) {
+	s.Records++
+	s.Bytes += int64(len(l.Raw)) + 1
+	s.Statuses[status]++
+	if at, ok := l.Captured(); ok {
+		extend(&s.FirstCaptured, &s.LastCaptured, at)
+	}
+	if status.final() {
+		return
+	}
+	s.Waiting++
+	s.Reasons[string(l.Reason())]++
+	if at, ok := l.Time(); ok && l.HasLine() {
+		s.addEvent(at)
+	}
+}
+
+func (s *Summary) addEvent(at int64) {
+	extend(&s.OldestEvent, &s.NewestEvent, at)
+	if s.window.MaxAge <= 0 {
+		return
+	}
+	end := time.Unix(0, at).Add(s.window.MaxAge).UTC()
+	switch left := end.Sub(s.window.Now); {
+	case left <= 0:
+		s.Beyond++
+		s.BeyondTomorrow++
+		return
+	case left <= 24*time.Hour:
+		s.BeyondTomorrow++
+	}
+	extend(&s.NextBeyond, &s.AllBeyond, end.UnixNano())
+}
+
+func extend(first, last **time.Time, ns int64) {
+	if *first == nil || ns < (*first).UnixNano() {
+		at := time.Unix(0, ns).UTC()
+		*first = &at
+	}
+	if *last == nil || ns > (*last).UnixNano() {
+		at := time.Unix(0, ns).UTC()
+		*last = &at
+	}
+}
