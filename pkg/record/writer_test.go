@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -15,16 +17,25 @@ import (
 
 // chunks notes each write.
 type chunks struct {
+	mu     sync.Mutex
 	writes []string
 	err    error
 }
 
 func (c *chunks) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.err != nil {
 		return 0, c.err
 	}
 	c.writes = append(c.writes, string(p))
 	return len(p), nil
+}
+
+func (c *chunks) all() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.writes)
 }
 
 func TestWriterFlushesByItself(t *testing.T) {
@@ -35,13 +46,13 @@ func TestWriterFlushesByItself(t *testing.T) {
 			_ = w.WriteRaw([]byte("{}\n"))
 			_ = w.Write(&Record{CheckpointOnly: true})
 			time.Sleep(FlushDelay - time.Millisecond)
-			if len(out.writes) != round-1 {
-				t.Errorf("round %d: written early: %q", round, out.writes)
+			if len(out.all()) != round-1 {
+				t.Errorf("round %d: written early: %q", round, out.all())
 			}
 			time.Sleep(time.Millisecond)
 			synctest.Wait()
-			if len(out.writes) != round || out.writes[round-1] != "{}\n{\"checkpoint_only\":true}\n" {
-				t.Errorf("round %d: %q", round, out.writes)
+			if len(out.all()) != round || out.all()[round-1] != "{}\n{\"checkpoint_only\":true}\n" {
+				t.Errorf("round %d: %q", round, out.all())
 			}
 		}
 	})
@@ -55,19 +66,19 @@ func TestWriterBuffers(t *testing.T) {
 		for range 63 {
 			_ = w.WriteRaw(line)
 		}
-		if len(out.writes) != 0 {
-			t.Fatalf("%d writes before the buffer is full", len(out.writes))
+		if len(out.all()) != 0 {
+			t.Fatalf("%d writes before the buffer is full", len(out.all()))
 		}
 		_ = w.WriteRaw(line)
-		if len(out.writes) != 1 || len(out.writes[0]) != 64<<10 {
-			t.Fatalf("%d writes", len(out.writes))
+		if len(out.all()) != 1 || len(out.all()[0]) != 64<<10 {
+			t.Fatalf("%d writes", len(out.all()))
 		}
 		huge := bytes.Repeat(line, 3<<10)
 		_ = w.WriteRaw(huge)
-		if err := w.Flush(); err != nil || len(out.writes) != 2 || out.writes[1] != string(huge) {
-			t.Fatalf("%d writes, %v", len(out.writes), err)
+		if err := w.Flush(); err != nil || len(out.all()) != 2 || out.all()[1] != string(huge) {
+			t.Fatalf("%d writes, %v", len(out.all()), err)
 		}
-		if err := w.Flush(); err != nil || len(out.writes) != 2 {
+		if err := w.Flush(); err != nil || len(out.all()) != 2 {
 			t.Fatalf("an empty buffer was written, %v", err)
 		}
 	})
