@@ -91,8 +91,8 @@ func TestFixtures(t *testing.T) {
 		if strings.HasPrefix(f.File, "token_") {
 			e = classifyLogin(f.Status, header(f), f.Body)
 		}
-		if e.Kind != want.kind || e.Kind.ExitCode() != want.exit || !strings.Contains(e.Hint, want.hint) || want.hint == "" && e.Hint != "" {
-			t.Errorf("%s: %v (exit %d), hint %q; want %v (exit %d), hint with %q", f.File, e.Kind, e.Kind.ExitCode(), e.Hint, want.kind, want.exit, want.hint)
+		if e.Kind != want.kind || e.Kind.ExitCode() != want.exit || !strings.Contains(e.Cure, want.hint) || want.hint == "" && e.Cure != "" {
+			t.Errorf("%s: %v (exit %d), hint %q; want %v (exit %d), hint with %q", f.File, e.Kind, e.Kind.ExitCode(), e.Cure, want.kind, want.exit, want.hint)
 		}
 		if strings.ContainsAny(e.Error(), "\n\r") || strings.Contains(e.Error(), "</") {
 			t.Errorf("%s: the message is no plain line: %q", f.File, e.Error())

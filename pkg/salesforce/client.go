@@ -155,7 +155,7 @@ func (c *Client) once(ctx context.Context, t *Token, op, path string, use func(*
 	}
 	if len(u) > maxURL {
 		return &Error{Op: op, Kind: KindQuery, Err: fmt.Errorf("a request of %d bytes is longer than Salesforce takes", len(u)),
-			Hint: "name fewer event types"}
+			Cure: "name fewer event types"}
 	}
 	req, err := http.NewRequest(http.MethodGet, u, nil)
 	if err != nil {
@@ -191,8 +191,8 @@ func (c *Client) refusal(a *answer, t *Token) error {
 	e := classify(a.op, a.status, a.header, body)
 	e.Message = redact(e.Message, []string{t.Access})
 	if e.Kind == KindAuth {
-		if e.Hint == "" {
-			e.Hint = "a new login did not help: look at the app's session and IP policies, and at what the user may do"
+		if e.Cure == "" {
+			e.Cure = "a new login did not help: look at the app's session and IP policies, and at what the user may do"
 		}
 		return &deadSession{*t, e}
 	}

@@ -74,30 +74,12 @@ type Error struct {
 	Status  int    // HTTP status; 0 when there was no answer
 	Code    string // Salesforce's errorCode, or OAuth's error
 	Message string // Salesforce's own words, shortened
-	Hint    string // what to do about it, when that is known
+	Cure    string // what to do about it, when that is known
 	Err     error  // the cause, when it was no answer
 }
 
 func (e *Error) Error() string {
-	var b strings.Builder
-	b.WriteString(e.Op)
-	b.WriteString(": ")
-	switch {
-	case e.Err != nil && e.Status == 0:
-		b.WriteString(e.Err.Error())
-	default:
-		b.WriteString(e.what())
-	}
-	if e.Hint != "" {
-		b.WriteString(" (")
-		b.WriteString(e.Hint)
-		b.WriteString(")")
-	}
-	return b.String()
-}
-
-func (e *Error) what() string {
-	var parts []string
+	parts := []string{e.Op}
 	if e.Status != 0 {
 		parts = append(parts, strings.TrimSpace(fmt.Sprintf("%d %s", e.Status, http.StatusText(e.Status))))
 	}
@@ -114,6 +96,9 @@ func (e *Error) what() string {
 }
 
 func (e *Error) Unwrap() error { return e.Err }
+
+// Hint is the cure, for who prints the error.
+func (e *Error) Hint() string { return e.Cure }
 
 // KindOf tells the kind of err; KindOther when it is none of this package's.
 func KindOf(err error) Kind {
@@ -251,11 +236,14 @@ var kindOfCode = map[string]Kind{
 func classify(op string, status int, header http.Header, body []byte) *Error {
 	c := readComplaint(body)
 	e := &Error{Op: op, Status: status, Code: c.code, Message: c.message}
-	e.Kind, e.Hint = kindOf(status, c, header)
+	e.Kind, e.Cure = kindOf(status, c)
+	if status >= 300 && status < 400 {
+		e.Message = "it leads to " + redirectHost(header)
+	}
 	return e
 }
 
-func kindOf(status int, c complaint, header http.Header) (Kind, string) {
+func kindOf(status int, c complaint) (Kind, string) {
 	if c.code == "REQUEST_LIMIT_EXCEEDED" {
 		if strings.HasPrefix(c.message, "TotalRequests") {
 			return KindLimitTotal, "the org's API calls of the last 24 hours are used up; wait, or buy more"
@@ -275,7 +263,7 @@ func kindOf(status int, c complaint, header http.Header) (Kind, string) {
 		}
 		return KindPermission, hintOf(KindPermission, c)
 	case status >= 300 && status < 400:
-		return KindConfig, "the server sends us to " + redirectHost(header) + "; redirects are not followed: give that host if it is the org's own"
+		return KindConfig, "redirects are not followed: give that host as --login-url if it is the org's own"
 	case status == http.StatusNotFound || status == http.StatusGone:
 		return KindNotFound, ""
 	case status == http.StatusRequestTimeout:

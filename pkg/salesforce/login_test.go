@@ -69,7 +69,7 @@ func TestLoginRefused(t *testing.T) {
 		{"user", sftest.Config{}, func(c *Config) { c.Username = "nobody@example.com" }, KindAuth, "user not found"},
 		{"secret", sftest.Config{}, func(c *Config) { c.Auth, c.ClientSecret = ClientCredentials, text("wrong") }, KindAuth, "invalid client credentials"},
 		{"generic host", sftest.Config{GenericLogin: true}, func(c *Config) { c.Auth = ClientCredentials }, KindConfig, "not supported on this domain"},
-		{"no user of the app", sftest.Config{NoRunAsUser: true}, func(c *Config) { c.Auth = ClientCredentials }, KindAuth, "Run As"},
+		{"no user of the app", sftest.Config{NoRunAsUser: true}, func(c *Config) { c.Auth = ClientCredentials }, KindAuth, "no client credentials user enabled"},
 		{"another key", sftest.Config{}, func(c *Config) { c.PrivateKey = text(newKey(t)) }, KindAuth, "invalid assertion"},
 		{"another org", sftest.Config{}, func(c *Config) { c.OrgID = "00Dxx0000009ZZZ" }, KindConfig, "leads to org 00Dxx0000001gPLEAY, not to 00Dxx0000009ZZZ"},
 	} {
@@ -231,7 +231,7 @@ func TestClockSkew(t *testing.T) {
 		if off := c.Now().Sub(org.Now()).Abs(); off > clockNoise {
 			t.Errorf("skew %v: our idea of Salesforce's clock is off by %v", skew, off)
 		}
-		if (c.Skew()-skew).Abs() > clockNoise {
+		if (c.Skew() - skew).Abs() > clockNoise {
 			t.Errorf("skew %v: measured %v", skew, c.Skew())
 		}
 		c.Drop(Token{Access: c.secrets()[0]})

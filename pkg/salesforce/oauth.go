@@ -54,21 +54,19 @@ var loginFaults = []loginFault{
 // classifyLogin is classify for the token endpoint, where a 400 may mean
 // anything from a wrong key to "try again".
 func classifyLogin(status int, header http.Header, body []byte) *Error {
-	c := readComplaint(body)
-	e := &Error{Op: "log in", Status: status, Code: c.code, Message: c.message}
-	text := strings.ToLower(c.message)
+	e := classify("log in", status, header, body)
+	text := strings.ToLower(e.Message)
 	for _, f := range loginFaults {
-		if f.code == c.code && strings.Contains(text, f.text) {
-			e.Kind, e.Hint = f.kind, f.hint
+		if f.code == e.Code && strings.Contains(text, f.text) {
+			e.Kind, e.Cure = f.kind, f.hint
 			return e
 		}
 	}
-	e.Kind, e.Hint = kindOf(status, c, header)
 	switch e.Kind {
 	case KindNotFound:
-		e.Kind, e.Hint = KindConfig, "the host of --login-url has no token endpoint"
+		e.Kind, e.Cure = KindConfig, "the host of --login-url has no token endpoint"
 	case KindOther, KindPermission:
-		e.Kind, e.Hint = KindAuth, ""
+		e.Kind, e.Cure = KindAuth, ""
 	}
 	return e
 }

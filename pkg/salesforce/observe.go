@@ -120,5 +120,5 @@ func (c *Client) belowReserve() error {
 	}
 	return &Error{Op: "keep the api reserve", Kind: KindReserve,
 		Message: fmt.Sprintf("%d of %d calls of the day are left, less than %s", u.Left(), u.Max, c.set.Reserve),
-		Hint:    "wait, or lower --api-reserve"}
+		Cure:    "wait, or lower --api-reserve"}
 }

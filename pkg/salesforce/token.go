@@ -146,7 +146,7 @@ func (c *Client) loginPause() error {
 	defer c.mu.Unlock()
 	if c.set.Now().Before(c.sess.notUntil) {
 		return &Error{Op: "log in", Kind: KindLoginRate, Message: "login rate exceeded",
-			Hint: "no login is tried before " + c.sess.notUntil.UTC().Format(time.RFC3339)}
+			Cure: "no login is tried before " + c.sess.notUntil.UTC().Format(time.RFC3339)}
 	}
 	return nil
 }
