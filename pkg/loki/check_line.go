@@ -30,15 +30,10 @@ func AppendCut(dst, line []byte, max int) []byte {
 // cutAt is the largest place up to max at which line can be cut without
 // splitting a character. Bytes that are no UTF-8 are characters of their own.
 func cutAt(line []byte, max int) int {
-	if max <= 0 {
-		return 0
-	}
-	for back := 0; back < utf8.UTFMax && back < max; back++ {
-		start := max - back
-		if !utf8.RuneStart(line[start]) {
-			continue
+	for at := max; at >= 0 && at > max-utf8.UTFMax; at-- {
+		if utf8.RuneStart(line[at]) {
+			return at
 		}
-		return start
 	}
 	return max
 }
