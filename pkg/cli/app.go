@@ -46,6 +46,7 @@ type App struct {
 	end     context.CancelFunc
 	gone    context.Context // until WatchStdout sees the reader go
 	setGone context.CancelFunc
+	usr1    chan os.Signal
 
 	mu     sync.Mutex
 	status func() any
@@ -66,6 +67,7 @@ func NewApp(name string) *App {
 		start:     time.Now(),
 		runLines:  map[*ffcli.Command]func(*int) error{},
 		dash:      -1,
+		usr1:      make(chan os.Signal, 1),
 	}
 	app.life, app.end = context.WithCancel(context.Background())
 	app.gone, app.setGone = context.WithCancel(context.Background())
@@ -124,6 +126,7 @@ func (app *App) exec(ctx context.Context, root *ffcli.Command, inv invocation) e
 		return err
 	}
 	defer stop()
+	go app.answerUSR1()
 	err = inv.cmd.Exec(ctx, inv.operands)
 	if err != nil && !sysexits.Coded(err) && ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return sysexits.Wrap(sysexits.TempFail, fmt.Errorf("%w: work was left undone", context.Cause(ctx)))

@@ -40,22 +40,9 @@ func (app *App) watchSignals() context.Context {
 			signal.Notify(ends, s)
 		}
 	}
-	usr1 := make(chan os.Signal, 1)
-	signal.Notify(usr1, syscall.SIGUSR1)
-	pipe := make(chan os.Signal, 1)
-	signal.Notify(pipe, syscall.SIGPIPE)
+	signal.Notify(app.usr1, syscall.SIGUSR1) // answered once flags are parsed
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 
-	go func() {
-		for {
-			select {
-			case <-usr1:
-				app.printStatus()
-			case <-pipe:
-			case <-app.life.Done():
-				return
-			}
-		}
-	}()
 	go func() {
 		select {
 		case first := <-ends:
@@ -65,6 +52,18 @@ func (app *App) watchSignals() context.Context {
 		}
 	}()
 	return ctx
+}
+
+// answerUSR1 prints the status at each SIGUSR1 until Run returns.
+func (app *App) answerUSR1() {
+	for {
+		select {
+		case <-app.usr1:
+			app.printStatus()
+		case <-app.life.Done():
+			return
+		}
+	}
 }
 
 // awaitEcho passes over echoes of first and restores the default actions. A
