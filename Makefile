@@ -26,7 +26,7 @@ test: ## run all tests
 	$(GO) test $(PKG)
 
 check: lint ## lint, and all tests under the race detector
-	$(GO) test -race $(PKG)
+	GORACE=atexit_sleep_ms=0 $(GO) test -race $(PKG)
 
 lint: ## gofmt, vet, staticcheck, shellcheck, shfmt, manual pages, stray paths
 	@test -z "$$(gofmt -s -l cmd pkg)" || { gofmt -s -d cmd pkg; exit 1; }
