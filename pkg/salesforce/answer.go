@@ -36,12 +36,12 @@ var (
 
 // send makes one request. Its headers must come in time; afterwards each read
 // of the body must.
-func (c *Client) send(ctx context.Context, op string, req *http.Request) (*answer, error) {
+func (c *Client) send(ctx context.Context, op string, patience time.Duration, req *http.Request) (*answer, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
 	inner, cancel := context.WithCancelCause(ctx)
-	timer := time.AfterFunc(c.set.Timeout.Header, func() { cancel(errNoAnswer) })
+	timer := time.AfterFunc(patience, func() { cancel(errNoAnswer) })
 	req = req.WithContext(inner)
 	req.Header.Set("User-Agent", c.set.UserAgent)
 	start := time.Now()
@@ -86,7 +86,7 @@ func (a *answer) fault(err error) error {
 	kind := KindTransport
 	switch cause := context.Cause(a.inner); {
 	case errors.Is(cause, errNoAnswer):
-		kind, err = KindTimeout, fmt.Errorf("no answer within %v", a.c.set.Timeout.Header)
+		kind, err = KindTimeout, errNoAnswer
 	case errors.Is(cause, errStalled):
 		kind, err = KindTimeout, fmt.Errorf("nothing came for %v", a.c.set.Timeout.Idle)
 	}

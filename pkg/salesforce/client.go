@@ -85,8 +85,11 @@ func (c *Client) do(ctx context.Context, op, path string, use func(*answer) erro
 		if !errors.As(err, &e) {
 			return err
 		}
-		c.throttled(e)
+		c.throttled(op, e)
 		if !e.Kind.Temporary() || attempt >= c.set.Retry.Attempts || e.Op == "log in" {
+			if e.Op == "get" || e.Op == "download" {
+				e.Path = shortPath(path)
+			}
 			return coded(errOf(err, e))
 		}
 		if err := c.pauseRetry(ctx, e, attempt, wait.Next()); err != nil {
@@ -104,6 +107,12 @@ type deadSession struct {
 func (d *deadSession) Error() string { return d.err.Error() }
 func (d *deadSession) Unwrap() error { return d.err }
 
+// shortPath is a path fit for a message.
+func shortPath(path string) string {
+	path, _, _ = strings.Cut(path, "?")
+	return clip(path)
+}
+
 // errOf takes the session out of an error that leaves the client.
 func errOf(err error, e *Error) error {
 	var dead *deadSession
@@ -113,11 +122,11 @@ func errOf(err error, e *Error) error {
 	return err
 }
 
-func (c *Client) throttled(e *Error) {
+func (c *Client) throttled(op string, e *Error) {
 	switch e.Kind {
 	case KindLimitTotal, KindLimitConcurrent, KindReserve, KindLoginRate:
 		if c.set.Hooks.Throttle != nil {
-			c.set.Hooks.Throttle(e.Kind)
+			c.set.Hooks.Throttle(op, e.Kind)
 		}
 	}
 }
@@ -125,6 +134,9 @@ func (c *Client) throttled(e *Error) {
 func (c *Client) pauseRetry(ctx context.Context, e *Error, attempt int, d time.Duration) error {
 	if c.set.Hooks.Retry != nil {
 		c.set.Hooks.Retry(e.Kind)
+	}
+	if e.Kind == KindLimitConcurrent {
+		d *= 4 // what runs in the org takes seconds at least
 	}
 	c.set.Log.Debug("trying again", "err", e, "attempt", attempt, "pause", d)
 	timer := time.NewTimer(d)
@@ -163,7 +175,7 @@ func (c *Client) once(ctx context.Context, t *Token, op, path string, use func(*
 	}
 	req.Header.Set("Authorization", "Bearer "+t.Access)
 	req.Header.Set("Accept", "application/json")
-	a, err := c.send(ctx, op, req)
+	a, err := c.send(ctx, op, c.set.Timeout.Header, req)
 	if err != nil {
 		return err
 	}

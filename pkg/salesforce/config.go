@@ -84,7 +84,7 @@ type Hooks struct {
 	Login    func(err error)                   // a token request has ended
 	Request  func(status int, d time.Duration) // an answer has begun; status 0: there was none
 	Retry    func(kind Kind)                   // a request is about to be made again
-	Throttle func(kind Kind)                   // Salesforce or the reserve has refused for its limits
+	Throttle func(op string, kind Kind)        // Salesforce or the reserve has refused for its limits
 	Usage    func(Usage)                       // an answer told the org's use of its allowance
 }
 

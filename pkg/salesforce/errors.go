@@ -71,6 +71,7 @@ func (k Kind) ExitCode() sysexits.Code {
 type Error struct {
 	Kind    Kind
 	Op      string // "log in", "query", "get", "download"
+	Path    string // of what was to be got or downloaded
 	Status  int    // HTTP status; 0 when there was no answer
 	Code    string // Salesforce's errorCode, or OAuth's error
 	Message string // Salesforce's own words, shortened
@@ -79,7 +80,7 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	parts := []string{e.Op}
+	parts := []string{strings.TrimSpace(e.Op + " " + e.Path)}
 	if e.Status != 0 {
 		parts = append(parts, strings.TrimSpace(fmt.Sprintf("%d %s", e.Status, http.StatusText(e.Status))))
 	}

@@ -76,7 +76,7 @@ func (c *Client) page(ctx context.Context, path string) (page, error) {
 // /services/data/vNN.0/, as "limits/".
 func (c *Client) Get(ctx context.Context, path string) ([]byte, error) {
 	var body []byte
-	err := c.do(ctx, "get "+opPath(path), path, func(a *answer) error {
+	err := c.do(ctx, "get", path, func(a *answer) error {
 		var err error
 		body, err = a.readJSON(c.secrets())
 		return err
@@ -90,18 +90,12 @@ func (c *Client) Get(ctx context.Context, path string) ([]byte, error) {
 // closes it, and asks anew when a read fails.
 func (c *Client) Open(ctx context.Context, path string) (io.ReadCloser, error) {
 	var body io.ReadCloser
-	err := c.do(ctx, "download "+opPath(path), path, func(a *answer) error {
+	err := c.do(ctx, "download", path, func(a *answer) error {
 		var err error
 		body, err = a.open(c.secrets())
 		return err
 	})
 	return body, err
-}
-
-// opPath is a path fit for a message.
-func opPath(path string) string {
-	path, _, _ = strings.Cut(path, "?")
-	return clip(path)
 }
 
 // secrets are what no message may hold.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -175,7 +176,7 @@ func TestGivingUp(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			org := newOrg(t, sftest.Config{})
 			var throttled []Kind
-			c := newClient(t, configOf(org, func(c *Config) { c.Hooks.Throttle = func(k Kind) { throttled = append(throttled, k) } }))
+			c := newClient(t, configOf(org, func(c *Config) { c.Hooks.Throttle = func(op string, k Kind) { throttled = append(throttled, k) } }))
 			tt.fault.Times = -1
 			org.Fault("/query", tt.fault)
 			_, err := all(c, listing)
@@ -382,7 +383,10 @@ func TestPurgedFile(t *testing.T) {
 	id := org.AddHour(sftest.Hour{Type: "Login", Start: hour, Rows: 3})
 	org.Purge(id)
 	_, err := newClient(t, configOf(org)).Open(context.Background(), "sobjects/EventLogFile/"+id+"/LogFile")
-	wantKind(t, err, KindNotFound)
+	e := wantKind(t, err, KindNotFound)
+	if want := "download sobjects/EventLogFile/" + id + "/LogFile: 404 Not Found: NOT_FOUND: The requested resource does not exist"; e.Error() != want {
+		t.Errorf("error %q, want %q", e, want)
+	}
 }
 
 // #94: a 2xx that is no JSON is an error that passes, for every kind of call.
@@ -525,6 +529,8 @@ func TestNoSecretIsShown(t *testing.T) {
 			}
 		}
 	}
+	js := slog.New(slog.NewJSONHandler(&log, nil))
+	js.Info("session", "session", Token{Access: secrets[len(secrets)-1]})
 	for _, r := range org.Requests("/token") {
 		secrets = append(secrets, r.Form["assertion"]...)
 	}

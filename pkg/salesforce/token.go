@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
@@ -27,6 +28,9 @@ type Token struct {
 // String keeps the session out of whatever prints a Token.
 func (t Token) String() string   { return "session of org " + t.OrgID }
 func (t Token) GoString() string { return t.String() }
+
+// LogValue keeps it out of logs that would show the fields.
+func (t Token) LogValue() slog.Value { return slog.StringValue(t.String()) }
 
 // session is the state that all callers of a Client share.
 type session struct {
@@ -177,7 +181,7 @@ func (c *Client) requestToken(ctx context.Context) (*Token, error) {
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	req.Header.Set("Accept", "application/json")
-	a, err := c.send(ctx, "log in", req)
+	a, err := c.send(ctx, "log in", min(c.set.Timeout.Header, loginPatience), req)
 	if err != nil {
 		return nil, err
 	}
@@ -193,6 +197,9 @@ func (c *Client) requestToken(ctx context.Context) (*Token, error) {
 	}
 	return c.readToken(body, secrets)
 }
+
+// loginPatience is for an answer that needs no work.
+const loginPatience = 30 * time.Second
 
 // maxTokenBody bounds a token answer; the token itself has no promised length.
 const maxTokenBody = 1 << 20
