@@ -29,7 +29,7 @@ check: lint ## lint, and all tests under the race detector
 	GORACE=atexit_sleep_ms=0 $(GO) test -race $(PKG)
 
 lint: ## gofmt, vet, staticcheck, shellcheck, shfmt, manual pages, stray paths
-	@test -z "$$(gofmt -s -l cmd pkg)" || { gofmt -s -d cmd pkg; exit 1; }
+	@test -z "$$(gofmt -s -l cmd pkg scripts)" || { gofmt -s -d cmd pkg scripts; exit 1; }
 	$(GO) vet ./...
 	tools=$$(scripts/test-tools staticcheck shfmt) && "$$tools/staticcheck" ./... && "$$tools/shfmt" -d $(SHELLS)
 	shellcheck $(SHELLS)
