@@ -23,6 +23,7 @@ type tracker struct {
 	ids   map[string]int32
 	last  int32 // the key of the record before: most often of this one too
 	seq   uint64
+	nokey uint64  // records without a key so far
 	dirty []int32 // keys whose first record may be settled
 
 	runs []runLine
@@ -31,6 +32,8 @@ type tracker struct {
 // node is one record, or a run of settled ones of the same key.
 type node struct {
 	seq        uint64 // of the last record
+	keyless    uint64 // how many records without a key came before the last record
+	keylessTop uint64 // and before the first one
 	time       int64
 	token      []byte // nil: offers no resume point
 	account    []byte
@@ -127,9 +130,10 @@ func (t *tracker) add(p position) int32 {
 	k := &t.keys[key]
 	if key == 0 {
 		p.token, p.account = nil, nil
+		t.nokey++
 	}
 	t.nodes[id] = node{
-		seq: t.seq, time: p.time, hasTime: p.hasTime, token: p.token, account: p.account, key: key, prev: k.tail,
+		seq: t.seq, keyless: t.nokey, keylessTop: t.nokey, time: p.time, hasTime: p.hasTime, token: p.token, account: p.account, key: key, prev: k.tail,
 	}
 	if k.tail != 0 {
 		t.nodes[k.tail].next = id
@@ -185,18 +189,12 @@ func (t *tracker) absorb(after, before int32) {
 	if !a.settled || !b.settled || b.account != nil || (b.token != nil && a.token == nil) {
 		return
 	}
-	if t.between(b.seq, a.seq) {
-		return
+	if a.key != 0 && b.keyless != a.keylessTop && t.barrier() < a.seq {
+		return // an unsettled record without a key may lie between: then before goes first
 	}
 	a.sum.add(b.sum)
+	a.keylessTop = b.keylessTop
 	t.unlink(before)
-}
-
-// between tells whether the first unsettled record without a key lies between
-// two records of a key, the earlier of which can then go first.
-func (t *tracker) between(from, to uint64) bool {
-	b := t.barrier()
-	return from < b && b < to
 }
 
 // barrier is the number of the first unsettled record without a key.
