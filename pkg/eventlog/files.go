@@ -34,8 +34,9 @@ type FilesConfig struct {
 
 // Files reads CSV files that somebody has downloaded.
 type Files struct {
-	cfg   FilesConfig
-	stats *Stats
+	cfg       FilesConfig
+	stats     *Stats
+	positions map[string]filePosition // by path
 }
 
 // NewFiles returns a source of the files.
@@ -43,25 +44,49 @@ func NewFiles(cfg FilesConfig) *Files {
 	if cfg.RowLimit <= 0 {
 		cfg.RowLimit = DefaultRowLimit
 	}
-	return &Files{cfg, newStats()}
+	return &Files{cfg, newStats(), map[string]filePosition{}}
 }
 
 // Stats are the counters of the run.
 func (f *Files) Stats() *Stats { return f.stats }
 
-// Check finds files that cannot be read before anything has been written.
+// Check finds files that cannot be read, and positions that must not be passed
+// over, before anything has been written.
 func (f *Files) Check() error {
-	seen := map[string]bool{}
 	for _, path := range f.cfg.Paths {
-		if seen[path] {
+		if _, ok := f.positions[path]; ok {
 			return sysexits.Errorf(sysexits.Usage, "%s is named twice", path)
 		}
-		seen[path] = true
 		if err := readable(path); err != nil {
 			return sysexits.Wrap(sysexits.Config, err)
 		}
+		pos, err := f.load(f.key(path))
+		if err != nil {
+			return err
+		}
+		f.positions[path] = pos
 	}
 	return nil
+}
+
+func (f *Files) key(path string) string { return f.cfg.KeyPrefix + "file:" + path }
+
+// load reads the stored position of a key; the zero one is none.
+func (f *Files) load(key string) (filePosition, error) {
+	text, ok := f.cfg.Resume(key)
+	if !ok {
+		return filePosition{}, nil
+	}
+	pos, err := parseFilePosition(text)
+	switch {
+	case err == nil:
+		return pos, nil
+	case useless(err):
+		f.stats.change(func(t *Totals) { t.LoadErrors++ })
+		f.cfg.Log.Warn("a stored position cannot be used", "key", key, "err", err)
+		return filePosition{}, nil
+	}
+	return pos, fmt.Errorf("%s: %w", key, err)
 }
 
 func readable(path string) error {
@@ -85,8 +110,9 @@ func readable(path string) error {
 	return r.Close()
 }
 
-// Pull writes the records of all files, one file after the other. Files that
-// are no whole CSV files are an error, after the others have been written.
+// Pull writes the records of all files, one file after the other; Check comes
+// first. Files that are no whole CSV files are an error, after the others have
+// been written.
 func (f *Files) Pull(ctx context.Context) error {
 	e := newEmitter(&f.cfg.Output, f.stats, f.cfg.Shape, newSorter(f.cfg.TmpDir, f.cfg.RowLimit))
 	var bad []error
@@ -110,15 +136,15 @@ type badFile struct{ path, text string }
 func (b *badFile) Error() string { return b.path + ": " + b.text }
 
 func (f *Files) pull(ctx context.Context, e *emitter, path string) error {
-	file, b, err := f.open(path)
+	file, err := f.open(path)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	if err := sniff(path, b); err != nil {
+	if err := sniff(path, file.body()); err != nil {
 		return err
 	}
-	v, err := look(ctx, b, f.cfg.RowLimit, nil)
+	v, err := look(ctx, file.body(), f.cfg.RowLimit, nil)
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
@@ -127,13 +153,9 @@ func (f *Files) pull(ctx context.Context, e *emitter, path string) error {
 	case err != nil:
 		return sysexits.Wrap(sysexits.IOErr, err)
 	}
-	p, err := f.parcel(path, file, b, v)
-	if err != nil {
-		return err
-	}
 	e.setType(f.cfg.EventType)
-	e.count.Bytes += b.size
-	if err := e.file(ctx, p, v); err != nil {
+	e.count.Bytes += file.size
+	if err := e.file(ctx, f.parcel(path, file, v), v); err != nil {
 		return err
 	}
 	if v.torn != nil {
@@ -142,30 +164,39 @@ func (f *Files) pull(ctx context.Context, e *emitter, path string) error {
 	return nil
 }
 
-// open gives a file that can be read twice; what cannot is kept first.
-func (f *Files) open(path string) (*os.File, body, error) {
+// onDisk is a file that can be read twice.
+type onDisk struct {
+	*os.File
+	size     int64
+	modified int64 // 0: it came through a pipe
+}
+
+func (d *onDisk) body() body { return body{d.File, d.size} }
+
+// open opens a file; what can be read only once is kept first.
+func (f *Files) open(path string) (*onDisk, error) {
 	var from io.Reader = f.cfg.Stdin
 	if path != Stdin {
 		file, err := os.Open(path)
 		if err != nil {
-			return nil, body{}, sysexits.Wrap(sysexits.Config, err)
+			return nil, sysexits.Wrap(sysexits.Config, err)
 		}
 		info, err := file.Stat()
 		if err != nil {
 			file.Close()
-			return nil, body{}, sysexits.Wrap(sysexits.Config, err)
+			return nil, sysexits.Wrap(sysexits.Config, err)
 		}
 		if info.Mode().IsRegular() {
-			return file, body{file, info.Size()}, nil
+			return &onDisk{file, info.Size(), info.ModTime().UnixNano()}, nil
 		}
 		defer file.Close()
 		from = file
 	}
 	kept, size, err := keep(f.cfg.TmpDir, from)
 	if err != nil {
-		return nil, body{}, sysexits.Wrap(sysexits.IOErr, fmt.Errorf("read %s: %w", path, err))
+		return nil, sysexits.Wrap(sysexits.IOErr, fmt.Errorf("read %s: %w", path, err))
 	}
-	return kept, body{kept, size}, nil
+	return &onDisk{File: kept, size: size}, nil
 }
 
 // sniff refuses what is plainly no CSV file.
@@ -181,36 +212,19 @@ func sniff(path string, b body) error {
 	return nil
 }
 
-func (f *Files) parcel(path string, file *os.File, b body, v survey) (*parcel, error) {
-	key := f.cfg.KeyPrefix + "file:" + path
+func (f *Files) parcel(path string, file *onDisk, v survey) *parcel {
 	p := &parcel{
-		key: []byte(key), name: path, eventType: f.cfg.EventType, body: b,
-		token:   fileToken(b.size, v.sum),
-		account: record.Account{EventType: f.cfg.EventType, Bytes: b.size},
+		key: []byte(f.key(path)), name: path, eventType: f.cfg.EventType, body: file.body(),
+		token: fileToken(file.size, v.sum), otherwise: file.modified,
+		account: record.Account{EventType: f.cfg.EventType, Bytes: file.size},
 	}
-	if info, err := file.Stat(); err == nil && path != Stdin {
-		p.otherwise = info.ModTime().UnixNano()
+	pos := f.positions[path]
+	cause := "no position"
+	if skip, same := pos.passed(file.size, v.sum); same {
+		p.skip, cause = min(skip, v.rows), "position"
+	} else if pos.V != 0 {
+		cause = "the file has changed since the stored position"
 	}
-	text, ok := f.cfg.Resume(key)
-	if !ok {
-		f.cfg.Log.Debug("begin", "key", key, "cause", "no position")
-		return p, nil
-	}
-	pos, err := parseFilePosition(text)
-	switch {
-	case err != nil && useless(err):
-		f.stats.change(func(t *Totals) { t.LoadErrors++ })
-		f.cfg.Log.Warn("a stored position cannot be used", "key", key, "err", err)
-		return p, nil
-	case err != nil:
-		return nil, fmt.Errorf("%s: %w", key, err)
-	}
-	skip, same := pos.passed(b.size, v.sum)
-	if !same {
-		f.cfg.Log.Info("begin", "key", key, "cause", "the file has changed since the stored position")
-		return p, nil
-	}
-	p.skip = min(skip, v.rows)
-	f.cfg.Log.Info("begin", "key", key, "cause", "position", "rows", p.skip)
-	return p, nil
+	f.cfg.Log.Info("begin", "key", string(p.key), "cause", cause, "rows", p.skip)
+	return p
 }

@@ -14,6 +14,7 @@ type series struct {
 	pos       position
 	since     time.Time // LogDate, for a key without a position
 	from      time.Time // CreatedDate, for a key without a position
+	cause     string    // why it begins where it does
 	failures  int       // cycles in a row
 }
 
@@ -66,15 +67,15 @@ func (s *Source) loadFailed(key string, err error) {
 	s.log.Warn("a stored position cannot be used", "key", key, "err", err)
 }
 
-// open returns the series of a type, at its beginning when it is new.
-func (s *Source) open(eventType string) (*series, error) {
-	if t := s.series[eventType]; t != nil {
-		return t, nil
+// open puts a type that is new at its beginning.
+func (s *Source) open(eventType string) error {
+	if s.series[eventType] != nil {
+		return nil
 	}
 	key := s.key(eventType)
 	pos, stored, err := s.load(key)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	t := &series{eventType: eventType, key: []byte(key), pos: pos}
 	cause := "position"
@@ -93,9 +94,11 @@ func (s *Source) open(eventType string) (*series, error) {
 			t.from, cause = s.star, "last complete pass"
 		}
 	}
+	t.cause = cause
 	s.log.Info("begin", "key", key, "cause", cause, "stored", stored, "at", t.beginning(), "rows", pos.rows)
 	s.series[eventType] = t
-	return t, nil
+	s.stats.add(&Count{EventType: eventType})
+	return nil
 }
 
 func (t *series) beginning() string {
@@ -146,19 +149,10 @@ func (s *Source) saveStar(upper time.Time) error {
 
 // pull goes through the files of one type.
 func (s *Source) pull(ctx context.Context, e *emitter, name string, upper time.Time, enough <-chan struct{}) error {
-	t, err := s.openLocked(name)
-	if err != nil {
-		return err
-	}
-	err = s.pullSeries(ctx, e, t, upper, enough)
+	t := s.series[name]
+	err := s.pullSeries(ctx, e, t, upper, enough)
 	s.note(ctx, t, err)
 	return err
-}
-
-func (s *Source) openLocked(name string) (*series, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.open(name)
 }
 
 // note says how a type stands after a cycle: louder from the third failure on.

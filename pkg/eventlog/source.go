@@ -55,8 +55,7 @@ type Source struct {
 	list   *listing
 	sorter *sorter
 
-	mu     sync.Mutex // of series
-	names  []string   // as the org spells them
+	names  []string // as the org spells them
 	series map[string]*series
 	star   time.Time // where types begin that are seen for the first time
 }
@@ -162,8 +161,14 @@ func (s *Source) prepare(ctx context.Context) error {
 			return err
 		}
 	}
+	return s.openAll(names)
+}
+
+// openAll opens the series of all types before any record is written, so that
+// a position that must not be passed over leaves everything untouched.
+func (s *Source) openAll(names []string) error {
 	for _, name := range names {
-		if _, err := s.open(name); err != nil {
+		if err := s.open(name); err != nil {
 			return err
 		}
 	}
@@ -182,6 +187,9 @@ func (s *Source) cycle(ctx context.Context) error {
 		if judge(err) == throttle {
 			return s.throttled(err)
 		}
+	}
+	if err := s.openAll(names); err != nil {
+		return err
 	}
 	r := s.pullAll(ctx, names, upper)
 	switch {

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"sf2loki/pkg/cli"
+	"sf2loki/pkg/eventlog"
+	"sf2loki/pkg/fdio"
+	"sf2loki/pkg/record"
+	"sf2loki/pkg/sysexits"
+)
+
+// output is where records and dead letters go.
+type output struct {
+	app *cli.App
+	mu  sync.Mutex
+}
+
+// records writes lines to standard output, those of one call together.
+func (o *output) records(lines []byte) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if _, err := o.app.Stdout.Write(lines); err != nil {
+		return sysexits.Wrap(sysexits.IOErr, fmt.Errorf("write records: %w", err))
+	}
+	return nil
+}
+
+// runLine writes a record that tells of the run's beginning or end.
+func (o *output) runLine(status *int) error {
+	run := record.Run{Program: o.app.Name, RunID: o.app.RunID(), At: time.Now().UTC(), Status: status}
+	return o.records(record.AppendRun(nil, run))
+}
+
+// defaultLetterFD is where a shell's 3> leads.
+const defaultLetterFD = 3
+
+// letters opens the destination of dead letters: the descriptor that was asked
+// for, or an inherited one. nil: they stay among the records.
+func (o *output) letters(fd int, asked bool) (func([]byte) error, error) {
+	var f *os.File
+	if fd >= 0 {
+		var err error
+		if f, err = fdio.Inherited(fd); err != nil {
+			return nil, sysexits.Wrap(sysexits.Config, err)
+		}
+		if f == nil && asked {
+			return nil, sysexits.Errorf(sysexits.Config, "--dead-letter-fd %d: the program was not started with that descriptor open for writing", fd)
+		}
+	}
+	if f == nil {
+		o.app.Log.Info("dead letters stay among the records on standard output")
+		return nil, nil
+	}
+	o.app.Log.Info("dead letters go to a descriptor", "fd", fd)
+	return fdio.NewLineWriter(f).Write, nil
+}
+
+func (o *output) of(letter func([]byte) error, org string) eventlog.Output {
+	return eventlog.Output{
+		Records: o.records, Letter: letter,
+		RunID: o.app.RunID(), Instance: o.app.Instance, Org: org, Now: time.Now,
+	}
+}
