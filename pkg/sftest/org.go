@@ -77,6 +77,15 @@ type Org struct {
 
 // NewOrg starts an org. It panics when it cannot listen.
 func NewOrg(cfg Config) *Org {
+	o, err := Start(cfg)
+	if err != nil {
+		panic(fmt.Sprintf("sftest: %v", err))
+	}
+	return o
+}
+
+// Start is NewOrg for a program, which has a port of its own to fail with.
+func Start(cfg Config) (*Org, error) {
 	o := &Org{
 		ID:           or(cfg.OrgID, "00Dxx0000001gPLEAY"),
 		UserID:       "005xx000001Sv6AAAS",
@@ -94,12 +103,12 @@ func NewOrg(cfg Config) *Org {
 	o.defineStandard()
 	ln, err := net.Listen("tcp", or(cfg.Listen, "127.0.0.1:0"))
 	if err != nil {
-		panic(fmt.Sprintf("sftest: %v", err))
+		return nil, err
 	}
 	o.server = &httptest.Server{Listener: ln, Config: &http.Server{Handler: http.HandlerFunc(o.serve), MaxHeaderBytes: 64 << 10}}
 	o.server.Start()
 	o.URL = o.server.URL
-	return o
+	return o, nil
 }
 
 func or(s, other string) string {

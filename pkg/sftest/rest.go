@@ -29,19 +29,20 @@ type locator struct {
 const locatorLife = 48 * time.Hour
 
 func (o *Org) query(w *writer, r *http.Request, version string, tooling bool) {
-	text, err := queryText(r.URL.RawQuery)
-	if err != nil {
-		o.fail(w, http.StatusBadRequest, "MALFORMED_QUERY", err.Error())
-		return
-	}
 	var body []byte
-	o.locked(func() { body, err = o.firstPage(text, o.pageSize(r), version, tooling) })
-	var refused *soql.Error
-	if errors.As(err, &refused) {
-		o.fail(w, http.StatusBadRequest, refused.Code, refused.Message)
-		return
+	text, err := queryText(r.URL.RawQuery)
+	if err == nil {
+		o.locked(func() { body, err = o.firstPage(text, o.pageSize(r), version, tooling) })
 	}
-	o.raw(w, body)
+	var refused *soql.Error
+	switch {
+	case errors.As(err, &refused):
+		o.fail(w, http.StatusBadRequest, refused.Code, refused.Message)
+	case err != nil:
+		o.fail(w, http.StatusBadRequest, "MALFORMED_QUERY", err.Error())
+	default:
+		o.raw(w, body)
+	}
 }
 
 // firstPage runs a statement. The caller holds mu.
@@ -73,7 +74,7 @@ func queryText(raw string) (string, error) {
 			return url.QueryUnescape(value)
 		}
 	}
-	return "", errors.New("A query string has to be specified")
+	return "", &soql.Error{Code: "MALFORMED_QUERY", Message: "A query string has to be specified"}
 }
 
 var batchSize = regexp.MustCompile(`batchSize=([0-9]+)`)

@@ -1,0 +1,124 @@
+// Sftest runs a simulated Salesforce org, for demonstrations and shell tests.
+// It prints its URL as the first line of standard output and runs until it is
+// asked to stop. It is never installed.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"sf2loki/pkg/sftest"
+)
+
+type options struct {
+	org  sftest.Config
+	fill sftest.Believable
+	dir  string
+	skew time.Duration
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	o, err := parse(os.Args[1:])
+	if err == nil {
+		err = run(ctx, o)
+	}
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+	case err != nil:
+		fmt.Fprintf(os.Stderr, "sftest: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+func parse(args []string) (options, error) {
+	var o options
+	var types string
+	fs := flag.NewFlagSet("sftest", flag.ContinueOnError)
+	fs.StringVar(&o.org.Listen, "listen", "127.0.0.1:0", "address to listen on")
+	fs.StringVar(&o.dir, "dir", "", "directory for client-id, client-secret, username, private-key.pem, url and manifest.json")
+	fs.StringVar(&types, "types", "", "event types, separated by commas")
+	fs.IntVar(&o.fill.Hours, "hours", 4, "full hours before now that have hourly files")
+	fs.IntVar(&o.fill.Rows, "rows", 200, "rows of each hour and type")
+	fs.Uint64Var(&o.fill.Seed, "seed", 1, "another seed makes other rows")
+	fs.IntVar(&o.fill.Awkward, "awkward", 50, "every so many rows one that is hard to read; 0: none")
+	fs.BoolVar(&o.fill.Poison, "poison", false, "some rows are too old, too new or too long for a log store")
+	fs.BoolVar(&o.fill.Late, "late", false, "every third hour has a late second file that repeats some rows")
+	fs.BoolVar(&o.fill.Daily, "daily", false, "add daily files of the whole days")
+	fs.BoolVar(&o.org.Sandbox, "sandbox", false, "a sandbox: wants test.salesforce.com as the audience")
+	fs.BoolVar(&o.org.NoHourly, "no-hourly", false, "an org without hourly files")
+	fs.BoolVar(&o.org.Gzip, "gzip", true, "compress for clients that accept it")
+	fs.IntVar(&o.org.PageSize, "page-size", 2000, "records of a query page")
+	fs.Int64Var(&o.org.DailyCalls, "daily-calls", 100_000, "API calls of a day")
+	fs.DurationVar(&o.org.TokenLife, "token-life", 2*time.Hour, "life of an unused session")
+	fs.DurationVar(&o.skew, "skew", 0, "by how much the org's clock is ahead")
+	if err := fs.Parse(args); err != nil {
+		return o, err
+	}
+	if fs.NArg() > 0 {
+		return o, fmt.Errorf("unexpected argument %q", fs.Arg(0))
+	}
+	if types != "" {
+		o.fill.Types = strings.Split(types, ",")
+	}
+	known := map[string]bool{}
+	for _, t := range sftest.Types() {
+		known[t] = true
+	}
+	for _, t := range o.fill.Types {
+		if !known[t] {
+			return o, fmt.Errorf("unknown event type %q: there are %s", t, strings.Join(sftest.Types(), ", "))
+		}
+	}
+	return o, nil
+}
+
+func run(ctx context.Context, o options) error {
+	org, err := sftest.Start(o.org)
+	if err != nil {
+		return err
+	}
+	defer org.Close()
+	org.SetSkew(o.skew)
+	manifest := org.Fill(o.fill)
+	if o.dir != "" {
+		if err := write(o.dir, org, manifest); err != nil {
+			return err
+		}
+	}
+	if _, err := fmt.Println(org.URL); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// write leaves what a client of the org needs.
+func write(dir string, org *sftest.Org, m sftest.Manifest) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	data, err := json.MarshalIndent(m, "", "  ")
+	if err != nil {
+		return err
+	}
+	for name, text := range map[string]string{
+		"client-id": org.ClientID, "client-secret": org.ClientSecret, "username": org.Username, "org-id": org.ID,
+		"private-key.pem": org.PrivateKeyPEM(), "url": org.URL, "manifest.json": string(data),
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(strings.TrimSuffix(text, "\n")+"\n"), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
