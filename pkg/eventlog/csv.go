@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/bits"
 )
 
 // Sizes of the scanner.
@@ -105,6 +106,10 @@ func (r *Row) split(buf []byte, end int, eof bool) outcome {
 	r.cells, r.scratch, r.Bad, r.ended = r.cells[:0], r.scratch[:0], nil, false
 	i := 0
 	for {
+		i = r.plainCells(buf, i, end)
+		if r.ended {
+			break
+		}
 		var c cell
 		if i < end && buf[i] == '"' {
 			i++
@@ -164,6 +169,48 @@ func (r *Row) split(buf []byte, end int, eof bool) outcome {
 	return whole
 }
 
+// plainCells takes the quoted cells at i that hold nothing special, eight bytes
+// at a time: nearly all there are. It stops at the first cell of another kind,
+// and behind the line feed that ends the row.
+func (r *Row) plainCells(buf []byte, i, end int) int {
+	cells := r.cells
+	for i < end && buf[i] == '"' {
+		j := i + 1
+		m := uint64(0)
+		for j < end {
+			if m = special(binary.LittleEndian.Uint64(buf[j:])); m != 0 {
+				j += bits.TrailingZeros64(m) / 8
+				break
+			}
+			j += 8
+		}
+		if j+1 >= end || buf[j] != '"' {
+			break
+		}
+		next := buf[j+1]
+		if next != ',' && next != '\n' {
+			break
+		}
+		cells = append(cells, cell{start: int32(i + 1), end: int32(j)})
+		i = j + 2
+		if next == '\n' {
+			r.ended = true
+			break
+		}
+	}
+	r.cells = cells
+	return i
+}
+
+// special has the top bit of each byte of w set that is a quote, a backslash,
+// below 0x20 or above 0x7f. Borrows make bytes above the lowest that is set
+// unreliable, never that one.
+func special(w uint64) uint64 {
+	q := w ^ lo*'"'
+	b := w ^ lo*'\\'
+	return ((q-lo)&^q | (b-lo)&^b | (w - lo*0x20) | w) & hi
+}
+
 // carriage reports whether buf[i] is the carriage return of a line end.
 func carriage(buf []byte, i, end int) bool {
 	return buf[i] == '\r' && (i+1 == end || buf[i+1] == '\n')
@@ -174,21 +221,12 @@ func carriage(buf []byte, i, end int) bool {
 func quoted(buf []byte, i, end int, eof bool, c *cell) (int, bool) {
 	for i < end {
 		if c.flags&cellSpecial == 0 {
-			w := binary.LittleEndian.Uint64(buf[i:])
-			q := w ^ lo*'"'
-			b := w ^ lo*'\\'
-			// Each term has the top bit of a byte set where the byte is a
-			// quote, a backslash, below 0x20 or above 0x7f. Borrows make
-			// higher bytes unreliable, never the lowest that is set.
-			m := ((q-lo)&^q | (b-lo)&^b | (w - lo*0x20) | w) & hi
+			m := special(binary.LittleEndian.Uint64(buf[i:]))
 			if m == 0 {
 				i += 8
 				continue
 			}
-			for m&0xff == 0 {
-				m >>= 8
-				i++
-			}
+			i += bits.TrailingZeros64(m) / 8
 			if i >= end {
 				break
 			}

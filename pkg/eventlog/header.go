@@ -2,6 +2,7 @@ package eventlog
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -14,6 +15,7 @@ const extraColumn = "_extra"
 type header struct {
 	names  []string
 	before [][]byte // before[i] closes the value before column i and opens that of column i
+	size   int      // of all of them
 	extra  []byte   // the same for extraColumn
 }
 
@@ -22,7 +24,9 @@ type header struct {
 func newHeader(row *Row) *header {
 	h := &header{names: uniqueNames(row)}
 	for i, name := range h.names {
-		h.before = append(h.before, opening(name, i == 0))
+		b := opening(name, i == 0)
+		h.size += len(b)
+		h.before = append(h.before, b)
 	}
 	taken := make(map[string]bool, len(h.names))
 	for _, name := range h.names {
@@ -83,33 +87,39 @@ func (h *header) index(name string) int {
 // a JSON string. A row that is too short has empty cells at its end; what it
 // has beyond the header is joined by commas in the extra column.
 func (h *header) appendLine(dst []byte, row *Row) []byte {
-	n := len(h.before)
-	cells := row.cells
-	if len(cells) < n {
-		n = len(cells)
-	}
-	for i, c := range cells[:n] {
-		dst = append(dst, h.before[i]...)
-		text := row.raw[c.start:c.end]
+	cells := row.cells[:min(len(row.cells), len(h.before))]
+	room := h.size + len(row.raw) // for all that is not escaped
+	dst = slices.Grow(dst, room)
+	out, n := dst[:cap(dst)], len(dst)
+	for i, c := range cells {
+		n += copy(out[n:], h.before[i])
 		if c.flags == 0 {
-			dst = append(dst, text...)
-		} else {
-			dst = appendTwice(dst, text, c.flags&cellDoubled != 0)
+			n += copy(out[n:], row.raw[c.start:c.end])
+			continue
 		}
+		dst = appendTwice(out[:n], row.raw[c.start:c.end], c.flags&cellDoubled != 0)
+		dst = slices.Grow(dst, room)
+		out, n = dst[:cap(dst)], len(dst)
 	}
-	for _, before := range h.before[n:] {
+	dst = out[:n]
+	for _, before := range h.before[len(cells):] {
 		dst = append(dst, before...)
 	}
-	if len(cells) > len(h.before) {
-		dst = append(dst, h.extra...)
-		for i, c := range cells[len(h.before):] {
-			if i > 0 {
-				dst = append(dst, ',')
-			}
-			dst = appendTwice(dst, row.raw[c.start:c.end], c.flags&cellDoubled != 0)
-		}
+	if len(row.cells) > len(h.before) {
+		dst = h.appendExtra(dst, row)
 	}
 	return append(dst, `\"}`...)
+}
+
+func (h *header) appendExtra(dst []byte, row *Row) []byte {
+	dst = append(dst, h.extra...)
+	for i, c := range row.cells[len(h.before):] {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = appendTwice(dst, row.raw[c.start:c.end], c.flags&cellDoubled != 0)
+	}
+	return dst
 }
 
 // refused tells why the beginning of a body cannot be that of a file: it is a
