@@ -1,7 +1,6 @@
 package spool
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -53,6 +52,7 @@ type Item struct {
 	offset int64
 	size   int64
 	id     ID
+	done   bool  // it had come to its end before
 	copied int64 // where in the .failed file a copy of it ends
 
 	Time     int64 // of the entry; 0 when it has none
@@ -189,102 +189,6 @@ func (c *Claim) failedFile() *claimed {
 	return nil
 }
 
-// recover puts right what a run left that was killed: a torn end of the
-// .failed file, whose record is still where it came from, and records there
-// that no journal knows of yet.
-func (c *Claim) recover() error {
-	failed := c.failedFile()
-	if failed == nil {
-		return nil
-	}
-	if err := failed.mendEnd(c.log); err != nil {
-		return sysexits.Wrap(sysexits.IOErr, fmt.Errorf("recover %s: %w", failed.file.Path, err))
-	}
-	return c.adopt(failed)
-}
-
-// mendEnd cuts off half a record, which is whole where it came from, and ends
-// the last line of a file that only lacks its line feed.
-func (f *claimed) mendEnd(log *slog.Logger) error {
-	whole, err := wholeSize(f.data, f.size)
-	if err != nil || whole == f.size {
-		return err
-	}
-	tail := make([]byte, min(f.size-whole, maxObject))
-	if _, err := f.data.ReadAt(tail, whole); err != nil {
-		return err
-	}
-	var l Letter
-	if n, err := l.parse(tail); err == nil && n == len(tail) {
-		f.size++
-		_, err := f.data.Write([]byte{'\n'})
-		return err
-	}
-	log.Warn("torn end of a file cut off", "file", f.file.Path, "bytes", f.size-whole)
-	f.size = whole
-	return f.data.Truncate(whole)
-}
-
-// wholeSize is where the last whole line of a file ends.
-func wholeSize(f *os.File, size int64) (int64, error) {
-	buf := make([]byte, 64<<10)
-	for end := size; end > 0; {
-		n := min(end, int64(len(buf)))
-		if _, err := f.ReadAt(buf[:n], end-n); err != nil && !errors.Is(err, io.EOF) {
-			return 0, err
-		}
-		if i := bytes.LastIndexByte(buf[:n], '\n'); i >= 0 {
-			return end - n + int64(i) + 1, nil
-		}
-		end -= n
-	}
-	return 0, nil
-}
-
-// adopt enters the moves that a killed run made and had not entered: the record
-// is in the .failed file, so the one it came from is done with.
-func (c *Claim) adopt(failed *claimed) error {
-	loose, err := c.loose(failed)
-	if err != nil || len(loose) == 0 {
-		return err
-	}
-	for _, f := range c.files {
-		err := f.each(0, func(l *Letter, s Status) error {
-			ends := loose[l.ID()]
-			if s.final() || len(ends) == 0 || f == failed && l.Offset+int64(len(l.Raw)) > ends[0] {
-				return nil
-			}
-			loose[l.ID()] = ends[1:]
-			if f == failed && l.Offset+int64(len(l.Raw))+1 == ends[0] {
-				return nil // that is the moved record itself
-			}
-			f.known.of[place{l.Line, l.ID()}] = fate{status: Failed}
-			return f.note(c, &entry{line: l.Line, id: l.ID(), fate: Failed, end: ends[0]})
-		}, func(*Damage) {})
-		if err != nil {
-			return err
-		}
-	}
-	return c.Commit()
-}
-
-// loose finds the records of the .failed file that no entry accounts for. A
-// truncated copy that a delivered record left behind has none to account for it.
-func (c *Claim) loose(failed *claimed) (map[ID][]int64, error) {
-	loose := map[ID][]int64{}
-	err := failed.each(0, func(l *Letter, s Status) error {
-		at := move{l.ID(), l.Offset + int64(len(l.Raw)) + 1}
-		for _, f := range c.files {
-			if f.known.moved[at] {
-				return nil
-			}
-		}
-		loose[at.id] = append(loose[at.id], at.end)
-		return nil
-	}, func(*Damage) {})
-	return loose, err
-}
-
 // each reads the records of a claimed file. Nobody is alive who could have one
 // in hand, so what was claimed is what it was before.
 func (f *claimed) each(offset int64, fn func(*Letter, Status) error, damaged func(*Damage)) error {
@@ -305,7 +209,7 @@ func (c *Claim) Index(take func(l *Letter, s Status) bool, damaged func(*Damage)
 				f.left++
 			}
 			if f.wanted && take(l, s) {
-				item := Item{file: f, line: l.Line, offset: l.Offset, size: int64(len(l.Raw)), id: l.ID()}
+				item := Item{file: f, line: l.Line, offset: l.Offset, size: int64(len(l.Raw)), id: l.ID(), done: s.final()}
 				item.Time, _ = l.Time()
 				item.Captured, _ = l.Captured()
 				items = append(items, item)
@@ -382,7 +286,7 @@ func (c *Claim) entry(it *Item, fate Status) entry {
 func (c *Claim) Replayed(it *Item) error {
 	e := c.entry(it, Replayed)
 	e.end = it.copied
-	return it.file.note(c, &e)
+	return c.settle(it, &e)
 }
 
 // Fail moves the item to the .failed file, with the refusal added to its
@@ -394,7 +298,15 @@ func (c *Claim) Fail(it *Item, refusal *record.Letter) error {
 	}
 	e := c.entry(it, Failed)
 	e.end = end
-	return it.file.note(c, &e)
+	return c.settle(it, &e)
+}
+
+func (c *Claim) settle(it *Item, e *entry) error {
+	if !it.done {
+		it.done = true
+		it.file.left--
+	}
+	return it.file.note(c, e)
 }
 
 // KeepCopy keeps a copy of the item, uncut, beside what was delivered of it.
@@ -482,9 +394,6 @@ func (f *claimed) note(c *Claim, e *entry) error {
 		e.at, e.run = c.now(), c.run
 	}
 	f.journal.note(*e)
-	if e.fate.final() || e.fate == Failed {
-		f.left--
-	}
 	return nil
 }
 

@@ -303,6 +303,7 @@ func asText(value []byte) string {
 	}
 	return string(s)
 }
+
 // History is how the record was refused each time, the oldest first. A history
 // that cannot be read is none.
 func (l *Letter) History() []record.LetterError {

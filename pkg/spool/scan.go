@@ -12,6 +12,8 @@ import (
 // maxObject is the longest object that is read, as in package record.
 const maxObject = 32 << 20
 
+const tooLong = "longer than any record"
+
 // Damage is a place of a file that holds no record. Torn is the last line of a
 // writer that was killed: it was never acknowledged, so it comes again from the
 // source. Anything else was changed after it was written.
@@ -67,6 +69,9 @@ func (s *Reader) Next(l *Letter) error {
 	if end < 0 {
 		return s.bad(len(s.buf), true, "the last line is torn")
 	}
+	if end-s.start > maxObject {
+		return s.bad(end, false, tooLong)
+	}
 	line := s.buf[s.start:end]
 	if n, err := l.parse(line); err == nil {
 		return s.give(l, n)
@@ -99,7 +104,7 @@ func (s *Reader) nextSpread(l *Letter, end int) error {
 			return s.bad(len(s.buf), true, "the last record is torn")
 		}
 		if next-s.start > maxObject {
-			return s.bad(first, false, "longer than any record")
+			return s.bad(first, false, tooLong)
 		}
 		end = next
 	}
@@ -185,7 +190,7 @@ func (s *Reader) lineEnd(from int) (int, error) {
 
 // overlong passes over a line that is longer than any record.
 func (s *Reader) overlong() (int, error) {
-	d := &Damage{Path: s.path, Line: s.line, Offset: s.offset, Text: "longer than any record"}
+	d := &Damage{Path: s.path, Line: s.line, Offset: s.offset, Text: tooLong}
 	for {
 		if i := bytes.IndexByte(s.buf[s.start:], '\n'); i >= 0 {
 			s.pass(i)
