@@ -17,6 +17,7 @@ type commit struct {
 	ledger     string
 	interval   time.Duration
 	grace      time.Duration
+	retryFor   time.Duration
 	allowEmpty bool
 	epoch      uint64
 
@@ -30,6 +31,7 @@ func newCommit(app *cli.App) *ffcli.Command {
 	fs.StringVar(&c.ledger, "ledger", "", "append the settled accounts to `FILE` before a position moves")
 	cli.DurationVar(fs, &c.interval, "write-interval", 200*time.Millisecond, "write at most once in this `TIME`")
 	cli.DurationVar(fs, &c.grace, "grace", 30*time.Second, "after a signal go on for at most this `TIME`")
+	cli.DurationVar(fs, &c.retryFor, "retry-for", checkpoint.DefaultRetry.For, "give up on a store that fails for this `TIME`")
 	fs.BoolVar(&c.allowEmpty, "allow-empty", false, "input without anything is no failure")
 	epochVar(fs, &c.epoch)
 	return &ffcli.Command{
@@ -46,7 +48,9 @@ func (c *commit) exec(ctx context.Context, args []string) error {
 	if c.app.StdinIsTerminal() {
 		return cli.Usagef("acknowledgements are read from standard input, which is a terminal")
 	}
-	committer, err := checkpoint.NewCommitter(ctx, store, c.epoch, checkpoint.DefaultRetry)
+	retry := checkpoint.DefaultRetry
+	retry.For = c.retryFor
+	committer, err := checkpoint.NewCommitter(ctx, store, c.epoch, retry)
 	if err != nil {
 		return err
 	}

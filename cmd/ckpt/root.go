@@ -66,7 +66,7 @@ func storeAnd(args []string, least, most int, usage string) (checkpoint.Store, [
 	}
 	rest := args[1:]
 	if len(rest) < least || most >= 0 && len(rest) > most {
-		return nil, nil, cli.Usagef("%d operands after the store do not fit; usage: %s", len(rest), usage)
+		return nil, nil, cli.Usagef("wrong number of operands; usage: %s", usage)
 	}
 	store, err := openStore(args[0])
 	return store, rest, err

@@ -62,7 +62,10 @@ func (s *set) value(key, value string) (string, error) {
 	}
 	stored, known, err := checkpoint.CheckValue(key, value)
 	if err != nil {
-		return "", cli.WithHint(err, "--raw stores it as it is")
+		if sysexits.Of(err) == sysexits.DataErr {
+			err = cli.WithHint(err, "--raw stores it as it is")
+		}
+		return "", err
 	}
 	if !known {
 		s.app.Log.Warn("the key is of no known source, its value was not checked", "key", key)

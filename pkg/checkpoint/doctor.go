@@ -9,14 +9,17 @@ import (
 	"sf2loki/pkg/sysexits"
 )
 
-// Doctor examines store: what is there, whether it is a document, and whether
-// the store keeps its promises, which it tries beside the document and never
-// on it.
+// Doctor examines store: what is there, then whether it is a document and
+// whether the store keeps its promises, which it tries beside the document and
+// never on it.
 func Doctor(ctx context.Context, store Store) []Finding {
 	var findings []Finding
 	prober, ok := store.(Prober)
 	if ok {
 		findings = prober.Inspect(ctx)
+	}
+	if Verdict(findings) != nil {
+		return findings // all else would fail for the same reason
 	}
 	findings = append(findings, examineDocument(ctx, store)...)
 	if ok {
