@@ -133,7 +133,7 @@ func newTransport(cfg Config, target *url.URL) (*http.Transport, error) {
 		TLSHandshakeTimeout:    10 * time.Second,
 		MaxIdleConns:           conns,
 		MaxIdleConnsPerHost:    conns,
-		IdleConnTimeout:        90 * time.Second, // Loki closes idle ones after 120 s
+		IdleConnTimeout:        50 * time.Second, // Loki closes idle ones after 120 s, load balancers after 60 s
 		DisableCompression:     true,
 		MaxResponseHeaderBytes: 64 << 10,
 		WriteBufferSize:        64 << 10,
