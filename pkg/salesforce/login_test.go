@@ -304,9 +304,7 @@ func TestCancelledLoginIsNotShared(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	first := make(chan error)
 	go func() { _, err := c.Token(ctx); first <- err }()
-	for len(org.Requests("/token")) == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	org.WaitRequests("/token", 1)
 	second := make(chan error)
 	go func() { _, err := c.Token(context.Background()); second <- err }()
 	cancel()

@@ -229,9 +229,7 @@ func TestCancel(t *testing.T) {
 					done <- err
 				}
 			}()
-			for len(org.Requests("/query")) == 0 {
-				time.Sleep(time.Millisecond)
-			}
+			org.WaitRequests("/query", 1)
 			cancel(cause)
 			if err := <-done; !errors.Is(err, cause) {
 				t.Errorf("error %v, want the caller's", err)

@@ -36,6 +36,7 @@ func (t Token) LogValue() slog.Value { return slog.StringValue(t.String()) }
 type session struct {
 	turn     chan struct{} // held by who logs in
 	cur      *Token        // guarded by Client.mu, as all below
+	org      string        // that the first login led to
 	logins   int           // token requests that have ended
 	lastErr  error         // of the last of them
 	pause    time.Duration // how long to keep away after "login rate exceeded"
@@ -195,7 +196,11 @@ func (c *Client) requestToken(ctx context.Context) (*Token, error) {
 		e.Message = redact(e.Message, secrets)
 		return nil, e
 	}
-	return c.readToken(body, secrets)
+	t, err := c.readToken(body, secrets)
+	if err != nil {
+		return nil, err
+	}
+	return t, c.checkOrg(t)
 }
 
 // loginPatience is for an answer that needs no work.
@@ -289,11 +294,24 @@ func (c *Client) readToken(body []byte, secrets []string) (*Token, error) {
 	if t.UserID, err = ID18(parts[len(parts)-1]); err != nil {
 		return fail(KindNotJSON, "the answer's id: user %v", err)
 	}
-	if c.set.orgID != "" && c.set.orgID != t.OrgID {
-		e := &Error{Op: "log in", Kind: KindConfig, Message: fmt.Sprintf("this login leads to org %s, not to %s", t.OrgID, c.set.orgID)}
-		return nil, e
-	}
 	return t, nil
+}
+
+// checkOrg holds all logins to one org: the one that was asked for, or the
+// first one's. A position in one org's log means nothing in another's.
+func (c *Client) checkOrg(t *Token) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	want := c.set.orgID
+	if want == "" {
+		want = c.sess.org
+	}
+	if want != "" && want != t.OrgID {
+		return &Error{Op: "log in", Kind: KindConfig, Message: fmt.Sprintf("this login leads to org %s, not to %s", t.OrgID, want),
+			Cure: "look at the client id, the user and --login-url"}
+	}
+	c.sess.org = t.OrgID
+	return nil
 }
 
 func redact(text string, secrets []string) string {

@@ -63,6 +63,7 @@ type Org struct {
 	done   chan struct{} // closed by Close, to let go of stalled answers
 
 	mu       sync.Mutex
+	came     *sync.Cond // a request has come
 	tables   map[string]*Table
 	tokens   map[string]time.Time // access token to last use
 	minted   int
@@ -99,6 +100,7 @@ func Start(cfg Config) (*Org, error) {
 		tokens:       map[string]time.Time{},
 		locators:     map[string]*locator{},
 	}
+	o.came = sync.NewCond(&o.mu)
 	o.defaults()
 	o.defineStandard()
 	ln, err := net.Listen("tcp", or(cfg.Listen, "127.0.0.1:0"))
@@ -238,6 +240,15 @@ func (o *Org) Requests(match string) []Request {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return matching(o.log, match)
+}
+
+// WaitRequests waits until n requests have come whose Line contains match.
+func (o *Org) WaitRequests(match string, n int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for len(matching(o.log, match)) < n {
+		o.came.Wait()
+	}
 }
 
 // ResetRequests empties the request log.

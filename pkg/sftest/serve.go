@@ -29,6 +29,7 @@ func (o *Org) serve(w http.ResponseWriter, r *http.Request) {
 	fault := o.takeFault(rec.Line())
 	o.log = append(o.log, rec)
 	at := len(o.log) - 1
+	o.came.Broadcast()
 	now := o.now()
 	o.mu.Unlock()
 

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -31,7 +32,7 @@ func main() {
 	defer stop()
 	o, err := parse(os.Args[1:])
 	if err == nil {
-		err = run(ctx, o)
+		err = run(ctx, o, os.Stdout)
 	}
 	switch {
 	case errors.Is(err, flag.ErrHelp):
@@ -83,7 +84,7 @@ func parse(args []string) (options, error) {
 	return o, nil
 }
 
-func run(ctx context.Context, o options) error {
+func run(ctx context.Context, o options, stdout io.Writer) error {
 	org, err := sftest.Start(o.org)
 	if err != nil {
 		return err
@@ -96,7 +97,7 @@ func run(ctx context.Context, o options) error {
 			return err
 		}
 	}
-	if _, err := fmt.Println(org.URL); err != nil {
+	if _, err := fmt.Fprintln(stdout, org.URL); err != nil {
 		return err
 	}
 	<-ctx.Done()
