@@ -57,6 +57,16 @@ func wantKind(t *testing.T, err error, kind Kind) *Error {
 	return e
 }
 
+// dropSession has the next call log in anew.
+func dropSession(t *testing.T, c *Client) {
+	t.Helper()
+	cur, err := c.Token(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Drop(cur)
+}
+
 // all collects the records of a query.
 func all(c *Client, soql string) ([]json.RawMessage, error) {
 	var out []json.RawMessage

@@ -234,7 +234,7 @@ func TestClockSkew(t *testing.T) {
 		if (c.Skew() - skew).Abs() > clockNoise {
 			t.Errorf("skew %v: measured %v", skew, c.Skew())
 		}
-		c.Drop(Token{Access: c.secrets()[0]})
+		dropSession(t, c)
 		before := len(org.Requests("/token"))
 		if _, err := c.Token(context.Background()); err != nil || len(org.Requests("/token")) != before+1 {
 			t.Errorf("skew %v: the second login took more than one request, or %v", skew, err)
@@ -383,6 +383,27 @@ func TestLateRefusal(t *testing.T) {
 	again, err := c.Token(ctx)
 	if err != nil || again != cur || org.Logins() != 2 {
 		t.Errorf("session %v, %v, %d logins; want the second one kept", again == cur, err, org.Logins())
+	}
+}
+
+// Two logins may give the very same session: a late refusal of the first is no
+// reason to drop the second.
+func TestLateRefusalOfTheSameSession(t *testing.T) {
+	logins := 0
+	c := scripted(t, func(r *http.Request) (*http.Response, error) { logins++; return respond(200, tokenAnswer) })
+	first, err := c.Token(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Drop(first)
+	for range 2 {
+		if _, err := c.Token(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		c.Drop(first)
+	}
+	if logins != 2 {
+		t.Errorf("%d logins, want 2", logins)
 	}
 }
 

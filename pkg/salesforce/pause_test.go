@@ -97,3 +97,53 @@ func TestOrgIsKept(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// drip is a body of n bytes that come one by one.
+type drip struct {
+	ctx   context.Context
+	n     int
+	every time.Duration
+}
+
+func (d *drip) Read(p []byte) (int, error) {
+	if d.n == 0 {
+		return 0, io.EOF
+	}
+	select {
+	case <-time.After(d.every):
+		d.n--
+		p[0] = 'x'
+		return 1, nil
+	case <-d.ctx.Done():
+		return 0, d.ctx.Err()
+	}
+}
+
+func (d *drip) Close() error { return nil }
+
+// A download may take for ever as long as it moves, and a minute when it does not.
+func TestSlowBodies(t *testing.T) {
+	for _, tt := range []struct {
+		every time.Duration
+		kind  Kind
+	}{{59 * time.Second, KindOther}, {61 * time.Second, KindTimeout}} {
+		synctest.Test(t, func(t *testing.T) {
+			c := scripted(t, func(r *http.Request) (*http.Response, error) {
+				if strings.HasSuffix(r.URL.Path, tokenPath) {
+					return respond(200, tokenAnswer)
+				}
+				return &http.Response{StatusCode: 200, Header: http.Header{}, Body: &drip{r.Context(), 1000, tt.every}}, nil
+			})
+			start := time.Now()
+			body, err := c.Open(context.Background(), "sobjects/EventLogFile/0AT/LogFile")
+			n := int64(0)
+			if err == nil {
+				n, err = io.Copy(io.Discard, body)
+				body.Close()
+			}
+			if KindOf(err) != tt.kind || (err == nil) != (n == 1000) {
+				t.Errorf("a byte every %v: %d bytes in %v, %v", tt.every, n, time.Since(start), err)
+			}
+		})
+	}
+}

@@ -23,6 +23,8 @@ type Token struct {
 	InstanceURL string // base of every call, without a slash at its end
 	OrgID       string // 18 characters
 	UserID      string // 18 characters
+
+	login int // which login it came from: two may give the same session
 }
 
 // String keeps the session out of whatever prints a Token.
@@ -58,7 +60,7 @@ func (c *Client) Token(ctx context.Context) (Token, error) {
 func (c *Client) Drop(t Token) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.sess.cur != nil && c.sess.cur.Access == t.Access {
+	if c.sess.cur != nil && c.sess.cur.login == t.login {
 		c.sess.cur = nil
 	}
 }
@@ -95,8 +97,11 @@ func (c *Client) login(ctx context.Context) (*Token, error) {
 		return nil, context.Cause(ctx) // the caller's end, not the login's: nothing to share
 	}
 	c.mu.Lock()
-	c.sess.cur, c.sess.lastErr = t, err
 	c.sess.logins++
+	c.sess.cur, c.sess.lastErr = t, err
+	if t != nil {
+		t.login = c.sess.logins
+	}
 	c.mu.Unlock()
 	if c.set.Hooks.Login != nil {
 		c.set.Hooks.Login(err)
