@@ -269,23 +269,24 @@ func (o *inOrder) next() (*Row, int64, bool, error) {
 func (o *inOrder) close() { o.list.close() }
 
 // fetcher reads rows here and there in a file. Files are mostly in order, as
-// several servers wrote into them, so it keeps some windows open.
+// several servers wrote into them one after the other, so it keeps a window
+// open at each of the last places.
 type fetcher struct {
 	b       body
 	windows [fetchWindows]window
+	clock   int64
 	single  []byte
 }
 
 const (
-	fetchWindows = 8
-	windowStep   = 32 << 10
-	windowSize   = 2 * windowStep // a row that begins in the first half mostly ends in it
+	fetchWindows = 16
+	windowSize   = 32 << 10
 )
 
 type window struct {
-	begin int64
-	n     int
-	data  []byte
+	begin, end int64
+	used       int64
+	data       []byte
 }
 
 func newFetcher(b body) *fetcher { return &fetcher{b: b} }
@@ -293,29 +294,44 @@ func newFetcher(b body) *fetcher { return &fetcher{b: b} }
 // fetch returns size bytes at offset, with slack behind them, valid until the
 // next call.
 func (f *fetcher) fetch(offset int64, size int) ([]byte, error) {
-	block := offset / windowStep
-	w := &f.windows[block%fetchWindows]
-	begin := block * windowStep
-	if w.data == nil || w.begin != begin {
-		if w.data == nil {
-			w.data = make([]byte, windowSize+slack)
-		}
-		n, err := f.b.ReadAt(w.data[:windowSize], begin)
-		if err != nil && err != io.EOF {
-			w.begin, w.n = -1, 0
-			return nil, err
-		}
-		w.begin, w.n = begin, n
+	if size > windowSize/2 {
+		return f.fetchSingle(offset, size)
 	}
-	if at := int(offset - begin); at+size <= w.n {
-		return w.data[at:], nil
+	f.clock++
+	oldest := &f.windows[0]
+	for i := range f.windows {
+		w := &f.windows[i]
+		if offset >= w.begin && offset+int64(size) <= w.end {
+			w.used = f.clock
+			return w.data[offset-w.begin:], nil
+		}
+		if w.used < oldest.used {
+			oldest = w
+		}
 	}
+	return oldest.open(f.b, offset, size, f.clock)
+}
+
+func (w *window) open(b body, offset int64, size int, clock int64) ([]byte, error) {
+	if w.data == nil {
+		w.data = make([]byte, windowSize+slack)
+	}
+	w.begin, w.end, w.used = 0, 0, 0
+	n, err := b.ReadAt(w.data[:windowSize], offset)
+	if n < size {
+		return nil, cmp.Or(err, io.ErrUnexpectedEOF)
+	}
+	w.begin, w.end, w.used = offset, offset+int64(n), clock
+	return w.data, nil
+}
+
+func (f *fetcher) fetchSingle(offset int64, size int) ([]byte, error) {
 	if cap(f.single) < size+slack || cap(f.single) > 1<<20 && size < 1<<19 {
 		f.single = make([]byte, size+slack)
 	}
 	b := f.single[:size+slack]
-	if _, err := f.b.ReadAt(b[:size], offset); err != nil {
-		return nil, err
+	if n, err := f.b.ReadAt(b[:size], offset); n < size {
+		return nil, cmp.Or(err, io.ErrUnexpectedEOF)
 	}
 	return b, nil
 }
