@@ -134,23 +134,24 @@ func (app *App) exec(ctx context.Context, root *ffcli.Command, inv invocation) e
 	return err
 }
 
-// finish says once how the run ended: the last run line, the account, the
-// report, the metrics file, one line on stderr. It returns the exit status.
+// finish says once how the run ended: the account, the report, the metrics
+// file, the last run line, one line on stderr. It returns the exit status.
 func (app *App) finish(err error, runLine func(status *int) error) sysexits.Code {
 	app.finished.Do(func() {
+		app.logAccount()
 		code, quiet := app.judge(err)
+		if werr := app.writeEnd(code); werr != nil && err == nil {
+			err, code = werr, sysexits.IOErr
+		} else if werr != nil {
+			app.Log.Error(oneLine(werr.Error()))
+		}
 		if runLine != nil {
 			status := int(code)
 			if werr := runLine(&status); werr != nil && err == nil {
 				err = werr
 				code, quiet = app.judge(err)
+				err = errors.Join(err, app.writeEnd(code)) // the files told another status
 			}
-		}
-		app.logAccount()
-		if werr := errors.Join(app.writeReport(code), app.Metrics.writeLast(code)); werr != nil && err == nil {
-			err, code = werr, sysexits.IOErr
-		} else if werr != nil {
-			app.Log.Error(oneLine(werr.Error()))
 		}
 		if err != nil && !quiet {
 			app.printError(err, code)
@@ -158,6 +159,11 @@ func (app *App) finish(err error, runLine func(status *int) error) sysexits.Code
 		app.code = code
 	})
 	return app.code
+}
+
+// writeEnd writes the files that tell how the run ended.
+func (app *App) writeEnd(code sysexits.Code) error {
+	return errors.Join(app.writeReport(code), app.Metrics.writeLast(code))
 }
 
 // judge tells the exit status of err and whether there is nothing to say.

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -14,23 +15,32 @@ import (
 // sf2loki_. Declare everything before Exec does its work, labelled series by
 // WithLabelValues, so that each exists from the start at zero.
 type Metrics struct {
-	program string
-	reg     *prometheus.Registry
-	path    string // of the textfile
-	base    textfile
+	reg  *prometheus.Registry
+	path string // of the textfile
+	base textfile
 
 	mu       sync.Mutex
 	instance string
 	org      string
+	end      time.Time // zero while the program runs
+	status   int
 }
 
 const prefix = "sf2loki_"
 
 func newMetrics(program string) *Metrics {
-	m := &Metrics{program: program, reg: prometheus.NewRegistry()}
+	m := &Metrics{reg: prometheus.NewRegistry()}
 	m.reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	info := m.Gauge("build_info", "1, with the version of the program.", "program", "version")
 	info.WithLabelValues(program, version()).Set(1)
+	m.Collect(func(s *Samples) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if !m.end.IsZero() {
+			s.Gauge("run_exit_status", "Exit status of the program's last run.", float64(m.status), "program", program)
+			s.Gauge("run_end_timestamp_seconds", "When the program's last run ended.", float64(m.end.UnixMilli())/1e3, "program", program)
+		}
+	})
 	return m
 }
 

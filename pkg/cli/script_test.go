@@ -57,8 +57,12 @@ func freeport() {
 func newFake(app *cli.App) *ffcli.Command {
 	show := showCommand(app)
 	app.OnRun(show, func(status *int) error {
-		if _, ok := app.LookupEnv("RUN_LINES"); !ok {
+		mode, ok := app.LookupEnv("RUN_LINES")
+		if !ok {
 			return nil
+		}
+		if mode == "broken" && status != nil {
+			return sysexits.Errorf(sysexits.IOErr, "end the run: broken")
 		}
 		line := "begin\n"
 		if status != nil {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
@@ -71,10 +72,9 @@ func (m *Metrics) writeLast(code sysexits.Code) error {
 	if m.path == "" {
 		return nil
 	}
-	m.Gauge("run_exit_status", "Exit status of the program's last run.", "program").
-		WithLabelValues(m.program).Set(float64(code))
-	m.Gauge("run_end_timestamp_seconds", "When the program's last run ended.", "program").
-		WithLabelValues(m.program).SetToCurrentTime()
+	m.mu.Lock()
+	m.end, m.status = time.Now(), int(code)
+	m.mu.Unlock()
 	if err := m.writeFile(); err != nil {
 		return fmt.Errorf("write metrics: %w", err)
 	}
