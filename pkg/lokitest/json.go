@@ -55,7 +55,8 @@ func rawBytes(v []json.RawMessage) (b [][]byte) {
 }
 
 func jsonError(text string, excerpt []byte) error {
-	return fmt.Errorf("loghttp.PushRequest.Streams: []loghttp.LogProtoStream: %s, error found near ...|%.40s|...", text, excerpt)
+	text += fmt.Sprintf(", error found near ...|%.40s|...", excerpt)
+	return errors.New("loghttp.PushRequest.Streams: []loghttp.LogProtoStream: " + text)
 }
 
 // jsonLabels turns the labels of a stream into their text: a number becomes

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"regexp"
 	"slices"
@@ -199,17 +200,7 @@ func byLabels(entries []Entry) []streamResult {
 	index := map[string]int{}
 	for i := range entries {
 		e := &entries[i]
-		labels := map[string]string{}
-		for _, l := range e.Labels {
-			labels[l.Name] = l.Value
-		}
-		for _, l := range e.Metadata {
-			name := l.Name
-			if value(e.Labels, name) != "" {
-				name += "_extracted"
-			}
-			labels[name] = l.Value
-		}
+		labels := shown(e)
 		key := fmt.Sprint(labels)
 		if _, ok := index[key]; !ok {
 			index[key] = len(result)
@@ -219,6 +210,22 @@ func byLabels(entries []Entry) []streamResult {
 		r.Values = append(r.Values, [2]string{strconv.FormatInt(e.Nanos, 10), e.Line})
 	}
 	return result
+}
+
+// shown is what a query shows of an entry besides its line.
+func shown(e *Entry) map[string]string {
+	labels := map[string]string{}
+	for _, l := range e.Labels {
+		labels[l.Name] = l.Value
+	}
+	for _, l := range e.Metadata {
+		name := l.Name
+		if value(e.Labels, name) != "" {
+			name += "_extracted"
+		}
+		labels[name] = l.Value
+	}
+	return labels
 }
 
 var counting = regexp.MustCompile(`^\s*(?:sum(?:\s+by\s*\(([^)]*)\))?\s*\(\s*)?count_over_time\s*\(`)
@@ -256,17 +263,14 @@ func (s *Server) serveQuery(w http.ResponseWriter, r *http.Request) {
 }
 
 func count(entries []Entry, by string, sum bool, now int64) []sample {
+	kept := strings.FieldsFunc(by, func(r rune) bool { return r == ',' || r == ' ' })
 	result := []sample{}
 	index := map[string]int{}
 	counts := []int{}
 	for i := range entries {
-		labels := map[string]string{}
-		for _, list := range [][]Label{entries[i].Labels, entries[i].Metadata} {
-			for _, l := range list {
-				if !sum || slices.Contains(strings.FieldsFunc(by, func(r rune) bool { return r == ',' || r == ' ' }), l.Name) {
-					labels[l.Name] = l.Value
-				}
-			}
+		labels := shown(&entries[i])
+		if sum {
+			maps.DeleteFunc(labels, func(name, _ string) bool { return !slices.Contains(kept, name) })
 		}
 		key := fmt.Sprint(labels)
 		if _, ok := index[key]; !ok {
