@@ -208,10 +208,11 @@ type Engine struct {
 	writeError   error
 
 	// The end.
-	stopping bool
-	failed   error
-	graceEnd time.Duration // 0: nobody asked to stop
-	giveUpAt time.Duration // when even the last acknowledgements are not waited for
+	stopping  bool
+	failed    error
+	graceEnd  time.Duration // 0: nobody asked to stop
+	graceOver bool
+	giveUpAt  time.Duration // when even the last acknowledgements are not waited for
 
 	counters
 }
@@ -389,6 +390,7 @@ func (e *Engine) step() (time.Duration, bool) {
 		e.dispatch(now)
 		e.checkPatience(now)
 		e.checkGrace(now)
+		e.setTimer()
 	}
 	if now-e.swept >= time.Minute {
 		e.swept = now
@@ -403,11 +405,24 @@ func (e *Engine) step() (time.Duration, bool) {
 	return max(0, e.timer-now), done
 }
 
+// setTimer has Run wake up for the first thing that is due by time alone.
+func (e *Engine) setTimer() {
+	if len(e.waitHeap) > 0 {
+		e.kickBy(e.waitHeap[0].at)
+	}
+	if e.openList.first != nil {
+		e.kickBy(e.openList.first.opened + e.cfg.FlushInterval)
+	}
+	if e.local != nil {
+		e.kickBy(e.localOpened + e.cfg.FlushInterval)
+	}
+}
+
 func (e *Engine) checkGrace(now time.Duration) {
 	switch {
 	case e.graceEnd == 0:
 	case now >= e.graceEnd:
-		e.log.Warn("the time to drain is over", "unsettled", e.waiting)
+		e.graceOver = true
 		e.stop()
 	default:
 		e.kickBy(e.graceEnd)

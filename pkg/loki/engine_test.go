@@ -44,7 +44,9 @@ func newTrial(t *testing.T) *trial {
 }
 
 // entry writes a record of the event type Login.
-func (tr *trial) entry(key, value, line string, age time.Duration) { tr.typed("Login", key, value, line, age) }
+func (tr *trial) entry(key, value, line string, age time.Duration) {
+	tr.typed("Login", key, value, line, age)
+}
 
 func (tr *trial) typed(eventType, key, value, line string, age time.Duration) {
 	tr.write(&record.Record{

@@ -315,7 +315,7 @@ func (e *Engine) result() error {
 		return e.failed
 	case e.in.err != nil:
 		return e.in.err
-	case e.waiting > 0:
+	case e.waiting > 0 || e.graceOver:
 		return e.unsettledError()
 	case e.cfg.Strict && e.rejects() > 0:
 		return sysexits.Errorf(sysexits.DataErr, "%d entries were refused (--strict)", e.rejects())
@@ -325,6 +325,9 @@ func (e *Engine) result() error {
 
 func (e *Engine) unsettledError() error {
 	text := fmt.Sprintf("%d records are not settled", e.waiting)
+	if e.graceOver && !e.in.ended {
+		text = "the input did not end within --grace; " + text
+	}
 	if why := e.holding(); why != "" {
 		text += ": " + why
 	}
