@@ -291,7 +291,7 @@ func decompress(raw []byte, encoding string, isJSON bool, limit int) ([]byte, *r
 		return nil, refuse(http.StatusBadRequest, "EOF")
 	case err != nil:
 		return nil, refuse(http.StatusBadRequest, "%s", err)
-	case len(raw) > limit:
+	case len(raw) > limit && (isJSON || src != nil):
 		return nil, tooLarge(len(raw))
 	case isJSON:
 		return raw, nil

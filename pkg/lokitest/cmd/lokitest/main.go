@@ -5,8 +5,10 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/signal"
@@ -22,7 +24,8 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	defer stop()
-	if err := run(ctx, os.Args[1:]); err != nil {
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintf(os.Stderr, "lokitest: %v\n", err)
 		os.Exit(64)
 	}
@@ -46,8 +49,9 @@ func parsePoison(s string) (poison, error) {
 	return poison{http.StatusBadRequest, s}, nil
 }
 
-func run(ctx context.Context, args []string) error {
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	fs := flag.NewFlagSet("lokitest", flag.ContinueOnError)
+	fs.SetOutput(stderr)
 	var c lokitest.Config
 	var poisons []poison
 	fs.StringVar(&c.Listen, "listen", "127.0.0.1:0", "`address` to listen on")
@@ -87,9 +91,9 @@ func run(ctx context.Context, args []string) error {
 	srv := lokitest.NewServer(c)
 	defer srv.Close()
 	srv.Script(script(poisons, int64(first), status))
-	fmt.Println(srv.URL)
+	fmt.Fprintln(stdout, srv.URL)
 	<-ctx.Done()
-	return json.NewEncoder(os.Stderr).Encode(srv.Stats())
+	return json.NewEncoder(stderr).Encode(srv.Stats())
 }
 
 func parseFail(s string) (n, status int, err error) {
