@@ -102,7 +102,7 @@ func (s *Source) download(ctx context.Context, f *File) (*os.File, int64, error)
 	wait := backoff.New(time.Second, 10*time.Second)
 	for attempt := 1; ; attempt++ {
 		tmp, size, err := s.fetch(ctx, f)
-		if err == nil || attempt == bodyAttempts || !salesforce.KindOf(err).Temporary() || answered(err) == 0 {
+		if err == nil || attempt == bodyAttempts || !hadBegun(err) {
 			return tmp, size, err
 		}
 		if err := pause(ctx, wait.Next()); err != nil {
@@ -117,7 +117,21 @@ func (s *Source) fetch(ctx context.Context, f *File) (*os.File, int64, error) {
 		return nil, 0, err
 	}
 	defer r.Close()
-	return keep(s.cfg.TmpDir, r)
+	tmp, size, err := keep(s.cfg.TmpDir, r)
+	if salesforce.KindOf(err) != salesforce.KindOther {
+		err = &brokenOff{err}
+	}
+	return tmp, size, err
+}
+
+// brokenOff is a body that had begun to come.
+type brokenOff struct{ error }
+
+func (b *brokenOff) Unwrap() error { return b.error }
+
+func hadBegun(err error) bool {
+	var b *brokenOff
+	return errors.As(err, &b)
 }
 
 // answered is the HTTP status that came with a failure, 0 when there was none.
@@ -153,8 +167,8 @@ func (s *Source) failed(ctx context.Context, e *emitter, t *series, f *File, err
 		}
 	}
 	age := s.cfg.API.Now().Sub(t.pos.failing.Since)
-	if age < s.cfg.Patience || salesforce.KindOf(err) == salesforce.KindTransport && status == 0 {
-		return err // without an answer it is the way to Salesforce that fails, not the file
+	if age < s.cfg.Patience || salesforce.KindOf(err) == salesforce.KindTransport && !hadBegun(err) {
+		return err // without a connection it is the way to Salesforce that fails, not the file
 	}
 	var part *incomplete
 	if errors.As(err, &part) && !part.unreadable {

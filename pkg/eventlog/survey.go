@@ -108,7 +108,7 @@ func look(ctx context.Context, b body, limit int, fallback *int64) (survey, erro
 }
 
 // next is the next row under the header. The last of a file is cut short when
-// neither a line feed nor all its cells are there.
+// neither a line feed nor all its cells are there, or nothing is behind a comma.
 func (h *header) next(s *Scanner) (*Row, error) {
 	row, err := s.Next()
 	if err == nil {
@@ -118,7 +118,10 @@ func (h *header) next(s *Scanner) (*Row, error) {
 }
 
 func (h *header) judge(row *Row) {
-	if !row.ended && row.Bad == nil && len(row.cells) < len(h.names) {
+	if row.ended || row.Bad != nil {
+		return
+	}
+	if len(row.cells) < len(h.names) || row.raw[len(row.raw)-1] == ',' {
 		row.Bad = errCutShort
 	}
 }
