@@ -242,17 +242,24 @@ func TestStreamLimitHoldsThatStreamOnly(t *testing.T) {
 	bubble(t, func(t *testing.T, tr *trial) {
 		tr.cfg.BatchEntries = 1
 		tr.loki.streams = 2
-		for i := range 20 {
-			tr.typed("A", "a", fmt.Sprint(i), fmt.Sprint("a", i), time.Minute)
-			tr.typed("B", "b", fmt.Sprint(i), fmt.Sprint("b", i), time.Minute)
-			if i >= 5 {
-				tr.typed("C", "c", fmt.Sprint(i), fmt.Sprint("c", i), time.Minute)
+		pr, pw := io.Pipe()
+		defer pr.Close()
+		go func() {
+			for i := range 20 {
+				tr.typed("A", "a", fmt.Sprint(i), fmt.Sprint("a", i), time.Minute)
+				tr.typed("B", "b", fmt.Sprint(i), fmt.Sprint("b", i), time.Minute)
+				if i >= 5 {
+					tr.typed("C", "c", fmt.Sprint(i), fmt.Sprint("c", i), time.Minute)
+				}
+				pw.Write(tr.input.Bytes())
+				tr.input.Reset()
+				time.Sleep(100 * time.Millisecond)
 			}
-		}
-		tr.loki.latency = 10 * time.Millisecond
+			pw.Close()
+		}()
 		ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
 		defer cancel()
-		tr.run(ctx, &tr.input)
+		tr.run(ctx, pr)
 		if tr.last("a") != "19" || tr.last("b") != "19" || tr.last("c") != "" {
 			t.Errorf("last tokens %q %q %q", tr.last("a"), tr.last("b"), tr.last("c"))
 		}
