@@ -78,12 +78,24 @@ func FuzzReader(f *testing.F) {
 			compare(t, &recs[i], errs[i])
 		}
 		split, _ := readAll(&dribble{data: in})
+		moved, _ := readFrom(cramped(&dribble{data: in}, 1))
 		for i := range recs {
 			if got, want := show(&split[i]), show(&recs[i]); got != want {
 				t.Fatalf("in pieces: %s, whole: %s", got, want)
 			}
+			if got, want := show(&moved[i]), show(&recs[i]); got != want {
+				t.Fatalf("in a small buffer: %s, whole: %s", got, want)
+			}
 		}
 	})
+}
+
+// cramped returns a Reader whose buffer is too small at first, so that objects
+// move while they are read.
+func cramped(src io.Reader, size int) *Reader {
+	r := NewReader(src)
+	r.s.buf = make([]byte, size+pad)
+	return r
 }
 
 // dribble delivers pieces of 1, 2, 3 bytes and so on.

@@ -101,6 +101,41 @@ func TestWriteThenRead(t *testing.T) {
 	}
 }
 
+// Objects that move between buffers while they are read stay whole: buffers
+// of all sizes around that of an object, and pieces of several sizes.
+func TestObjectsMove(t *testing.T) {
+	d := dice{rand.New(rand.NewPCG(7, 8))}
+	var text bytes.Buffer
+	var want []string
+	for i := range 60 {
+		rec := d.record()
+		rec.Account, rec.Run, rec.DeadLetter = nil, nil, nil
+		want = append(want, show(&rec))
+		line := AppendRecord(nil, &rec)
+		if i%3 > 0 {
+			var pretty bytes.Buffer
+			if err := json.Indent(&pretty, line, "", " "); err != nil {
+				t.Fatal(err)
+			}
+			line = pretty.Bytes()
+		}
+		text.Write(line)
+	}
+	for size := 1; size < 2000; size += 1 + size/16 {
+		for _, src := range []io.Reader{bytes.NewReader(text.Bytes()), &dribble{data: text.Bytes()}} {
+			recs, errs := readFrom(cramped(src, size))
+			if len(recs) != len(want) || errs[len(errs)-1] != io.EOF {
+				t.Fatalf("buffer of %d: %d records, then %v", size, len(recs), errs[len(errs)-1])
+			}
+			for i := range recs {
+				if got := show(&recs[i]); got != want[i] {
+					t.Fatalf("buffer of %d: record %d\ngot  %s\nwant %s", size, i, got, want[i])
+				}
+			}
+		}
+	}
+}
+
 // Every cut of a stream yields the records before it, and says torn unless it
 // lies between two.
 func TestEveryCut(t *testing.T) {

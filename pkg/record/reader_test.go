@@ -40,8 +40,9 @@ func clonePairs(pairs []Pair) []Pair {
 
 // readAll reads to the end; an object that is no record is among the errors,
 // in its place.
-func readAll(r io.Reader) (recs []Record, errs []error) {
-	reader := NewReader(r)
+func readAll(r io.Reader) (recs []Record, errs []error) { return readFrom(NewReader(r)) }
+
+func readFrom(reader *Reader) (recs []Record, errs []error) {
 	for {
 		var rec Record
 		err := reader.Read(&rec)
