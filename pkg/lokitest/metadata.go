@@ -42,6 +42,9 @@ func normalizeName(name string) (string, error) {
 // wins, and one that was rewritten wins over one that was not; pairs without a
 // value go.
 func normalize(metadata []Label) ([]Label, error) {
+	if out := slices.Clone(metadata); isNormal(out) {
+		return out, nil
+	}
 	values := map[string]string{}
 	for _, rewritten := range []bool{false, true} {
 		for _, l := range metadata {
@@ -62,6 +65,18 @@ func normalize(metadata []Label) ([]Label, error) {
 	}
 	sortLabels(out)
 	return out, nil
+}
+
+// isNormal sorts metadata and tells whether that is all there is to do.
+func isNormal(metadata []Label) bool {
+	sortLabels(metadata)
+	for i, l := range metadata {
+		if !isLabelName(l.Name) || strings.Contains(l.Name, "__") || l.Name == "_" || l.Value == "" || cleanValue(l.Value) != l.Value ||
+			i > 0 && l.Name == metadata[i-1].Name {
+			return false
+		}
+	}
+	return true
 }
 
 // cleanValue puts a space in the place of what is not UTF-8, and of U+FFFD.

@@ -426,3 +426,13 @@ func TestEncodings(t *testing.T) {
 		}
 	}
 }
+
+func post(tb testing.TB, s *Server, body []byte) int {
+	tb.Helper()
+	res, err := s.Client().Post(s.URL+pushPath, "application/x-protobuf", bytes.NewReader(body))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer res.Body.Close()
+	return res.StatusCode
+}
