@@ -91,12 +91,18 @@ func (d *distributor) stream(p pushed, labels []Label) *refusal {
 		return nil
 	}
 	ok := accepted{labels: name, pairs: labels}
+	before := int64(0) // the time that the last accepted entry came with
 	for i := range p.entries {
 		e, passed, refused := d.entry(name, labels, &p.entries[i])
 		if refused != nil {
 			return refused
 		}
 		if passed {
+			pushedAt := e.Nanos
+			if n := len(ok.entries); n > 0 && l.IncrementDuplicateTimestamp && e.Nanos == before && e.Line != ok.entries[n-1].Line {
+				e.Nanos = ok.entries[n-1].Nanos + 1
+			}
+			before = pushedAt
 			ok.entries = append(ok.entries, e)
 			d.lines++
 			d.bytes += size(&e)

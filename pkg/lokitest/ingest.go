@@ -21,6 +21,7 @@ type stream struct {
 	newest  int64
 	any     bool
 	last    Entry // the last one appended
+	used    time.Time
 	rate    *rate.Limiter
 }
 
@@ -35,7 +36,7 @@ func (s *Server) ingest(d *distributor, streams []accepted) *refusal {
 		a := &streams[i]
 		st := d.t.streams[a.labels]
 		if st == nil {
-			if limit := d.t.limits.MaxStreams; limit > 0 && len(d.t.streams) >= limit {
+			if limit := d.t.limits.MaxStreams; limit > 0 && d.t.active(d.now) >= limit {
 				d.discard("stream_limit", len(a.entries))
 				answer = refuse(http.StatusTooManyRequests, "maximum active stream limit exceeded when trying to create stream %s, "+
 					"reduce the number of active streams (reduce labels or reduce label values), or contact your Loki administrator "+
@@ -45,9 +46,21 @@ func (s *Server) ingest(d *distributor, streams []accepted) *refusal {
 			st = &stream{labels: a.labels, pairs: a.pairs, seen: map[uint64][]int{}}
 			d.t.streams[a.labels] = st
 		}
+		st.used = d.now
 		answer = st.push(d, a.entries)
 	}
 	return answer
+}
+
+// active counts the streams that were pushed to of late.
+func (t *tenant) active(now time.Time) int {
+	n := 0
+	for _, st := range t.streams {
+		if now.Sub(st.used) <= t.limits.StreamIdle {
+			n++
+		}
+	}
+	return n
 }
 
 // failure is an entry that the ingester refuses.

@@ -2,6 +2,7 @@ package lokitest
 
 import (
 	"bytes"
+	"crypto/tls"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -73,6 +74,44 @@ func TestMaxStreams(t *testing.T) {
 	h.expect(204, "", "1,2", s("8"), s("1"))
 	if got := h.Stats().Discarded["stream_limit"]; got != 2 {
 		t.Errorf("%d discarded", got)
+	}
+}
+
+// A stream that nobody pushes to makes room, and is known when it comes back.
+func TestIdleStreams(t *testing.T) {
+	clock := now
+	s := NewServer(Config{Now: func() time.Time { return clock }, Limits: func(_ string, l *Limits) { faithful(l); l.MaxStreams = 1 }})
+	t.Cleanup(s.Close)
+	h := harness{s, t}
+	stream := func(n string) []byte { return encodeStream(`{s="`+n+`"}`, in{0, n, nil}) }
+	h.expect(204, "", "1", stream("1"))
+	clock = clock.Add(30 * time.Minute)
+	if status, _ := h.push(stream("2")); status != 429 {
+		t.Errorf("%d", status)
+	}
+	clock = clock.Add(time.Second)
+	h.expect(204, "", "1,2", stream("2"))
+	h.expect(204, "", "1,2", stream("1"))
+}
+
+// Whole batches fold, parts of them do not.
+func TestIncrementDuplicateTimestamp(t *testing.T) {
+	h := start(t, func(l *Limits) { faithful(l); l.IncrementDuplicateTimestamp = true })
+	four := []in{{0, "a", nil}, {0, "b", nil}, {0, "c", nil}, {0, "d", nil}}
+	h.expect(204, "", "a,b,c,d", encodeStream(`{app="a"}`, four...))
+	h.expect(204, "", "a,b,c,d", encodeStream(`{app="a"}`, four...))
+	h.expect(204, "", "a,c,b,d,c,d", encodeStream(`{app="a"}`, four[2:]...))
+}
+
+func TestTLS(t *testing.T) {
+	s := NewServer(Config{TLS: &tls.Config{MinVersion: tls.VersionTLS12}, Now: func() time.Time { return now }})
+	t.Cleanup(s.Close)
+	if !strings.HasPrefix(s.URL, "https://") {
+		t.Errorf("%s", s.URL)
+	}
+	harness{s, t}.expect(204, "", "a", encodeStream(`{app="a"}`, in{0, "a", nil}))
+	if _, err := http.Get(s.URL + "/ready"); err == nil {
+		t.Error("any client trusts the certificate")
 	}
 }
 

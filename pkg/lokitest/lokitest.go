@@ -75,7 +75,12 @@ type Limits struct {
 	IngestionBurst int
 	StreamRate     int // per stream; 0: no limit
 	StreamBurst    int
-	MaxStreams     int // 0: no limit
+	MaxStreams     int           // active ones; 0: no limit
+	StreamIdle     time.Duration // after which a stream is not active any more
+
+	// IncrementDuplicateTimestamp moves an entry that has its neighbour's time
+	// and another line by a nanosecond.
+	IncrementDuplicateTimestamp bool
 
 	ShardStreams     bool
 	ShardDesiredRate int // bytes a second
@@ -111,7 +116,7 @@ func DefaultLimits() Limits {
 
 		IngestionRate: 4 << 20, IngestionBurst: 6 << 20,
 		StreamRate: 3 << 20, StreamBurst: 15 << 20,
-		MaxStreams:   5000,
+		MaxStreams: 5000, StreamIdle: 30 * time.Minute,
 		ShardStreams: true, ShardDesiredRate: 1536 << 10,
 		BlockStatus:         260,
 		MaxRecvMsgSize:      100 << 20,
