@@ -15,6 +15,7 @@ func (e *Engine) answered(r *request, v Verdict, a *Answer) {
 	case Stored:
 		e.succeeded(r.stream)
 		e.accept(r)
+		r.batch.spotless()
 		e.popGroup(r.batch)
 	case Partial:
 		e.succeeded(r.stream)
@@ -88,6 +89,7 @@ const leastRequest = 16 << 10
 // halve puts the group of a request into two, by size.
 func (e *Engine) halve(r *request) {
 	b := r.batch
+	b.notSpotless()
 	g := *r.group
 	half, size := r.size/2, 0
 	mid := int(r.entries[len(r.entries)-1])
@@ -103,7 +105,7 @@ func (e *Engine) halve(r *request) {
 // split puts the group on top of the stack into two parts, the first on top.
 func (e *Engine) split(b *batch, g group, mid int) {
 	e.popGroup(b)
-	g.tries.same, g.tries.rate = 0, 0
+	g.tries.same, g.tries.rate, g.twin, g.bad = 0, 0, false, false
 	low, high := g, g
 	low.hi, high.lo = mid, mid
 	b.groups = append(b.groups, high, low)
@@ -115,6 +117,7 @@ func (e *Engine) halveOr(r *request, decide func(i int32)) {
 		e.halve(r)
 		return
 	}
+	r.batch.notSpotless()
 	decide(r.entries[0])
 	e.popGroup(r.batch)
 }
@@ -168,6 +171,7 @@ func (e *Engine) hold(r *request, v *Verdict) {
 	e.memory += int64(b.mem.size-before) + entryBytes
 	e.tracker.own(from.node, from.seq)
 	r.batch.decide(i, entryMoved)
+	r.batch.notSpotless()
 	e.popGroup(r.batch)
 	r.stream.held = append(r.stream.held, b)
 	r.stream.heldUntil = e.now() + maxBackoff

@@ -87,6 +87,8 @@ type group struct {
 	lo, hi int
 	want   state
 	tries  tries
+	twin   bool // the second half of a group that was refused as a whole
+	bad    bool // and the first half was good
 }
 
 // tries is what a group has met so far.

@@ -147,6 +147,11 @@ func (e *Engine) prepare(st *stream, now time.Duration) *request {
 			continue
 		}
 		r.stream, r.batch, r.group = st, b, g
+		if g.bad && len(r.entries) > 1 {
+			e.bisect(r)
+			e.spare = append(e.spare, r)
+			continue
+		}
 		if e.cfg.DryRun {
 			e.suppose(r)
 			continue

@@ -168,6 +168,7 @@ func (e *Engine) overBudget(r *request, until time.Time) {
 		r.batch.entries[i].fault = r.batch.addFault(fault{reason: record.Budget, stage: stageCheck, detail: "the daily budget was used up"})
 		r.batch.decide(i, entryOverrun)
 	}
+	r.batch.notSpotless()
 	e.popGroup(r.batch)
 	if now := e.now(); now-e.budgetLogged >= time.Minute {
 		e.budgetLogged = now

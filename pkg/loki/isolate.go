@@ -18,6 +18,7 @@ func (e *Engine) isolate(r *request, v *Verdict) {
 		e.facts = append(e.facts, b.entries[i].facts())
 	}
 	e.suspects = v.Suspects(e.suspects[:0], e.facts)
+	b.notSpotless()
 	if len(r.entries) == 1 || allRefused(v, len(r.entries)) {
 		e.refuseAll(r, v)
 		return
@@ -73,7 +74,7 @@ func allRefused(v *Verdict, n int) bool {
 	for i := range v.Faults {
 		count += max(v.Faults[i].Count, v.Faults[i].Ignored)
 	}
-	return v.Class == Partial && count >= n
+	return count >= n
 }
 
 func (e *Engine) refuseFor(r *request, i int32, v *Verdict, n int) {
@@ -107,9 +108,26 @@ func (e *Engine) setAside(r *request, v *Verdict) {
 	b.groups = append(b.groups, rest)
 }
 
-// bisect halves a group by number: half of the faults are likely in each.
+// bisect halves a group by number: half of the faults are likely in each. When
+// the first half turns out to be spotless the second one is known to be bad,
+// and is halved without being sent.
 func (e *Engine) bisect(r *request) {
 	e.split(r.batch, *r.group, int(r.entries[len(r.entries)/2]))
+	r.batch.groups[len(r.batch.groups)-2].twin = true
+}
+
+// notSpotless notes that the group on top of the stack is not good throughout.
+func (b *batch) notSpotless() {
+	if n := len(b.groups); n > 1 {
+		b.groups[n-2].twin = false
+	}
+}
+
+// spotless notes that it is.
+func (b *batch) spotless() {
+	if n := len(b.groups); n > 1 && b.groups[n-2].twin {
+		b.groups[n-2].twin, b.groups[n-2].bad = false, true
+	}
 }
 
 // noteNewest learns from a request that was stored in part how far its stream
