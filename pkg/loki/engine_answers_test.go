@@ -180,8 +180,10 @@ func TestHonoursRetryAfter(t *testing.T) {
 
 func TestHalvesWhatIsTooLarge(t *testing.T) {
 	for name, tooLarge := range map[string]func(int) Answer{
-		"413":  func(n int) Answer { return textAnswer(413, "request body too large") },
-		"grpc": func(n int) Answer { return textAnswer(500, fmt.Sprintf("rpc error: code = ResourceExhausted desc = grpc: received message larger than max (%d vs. 30000)", n)) },
+		"413": func(n int) Answer { return textAnswer(413, "request body too large") },
+		"grpc": func(n int) Answer {
+			return textAnswer(500, fmt.Sprintf("rpc error: code = ResourceExhausted desc = grpc: received message larger than max (%d vs. 30000)", n))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, tr *trial) {
