@@ -51,7 +51,11 @@ type Result struct {
 type group struct {
 	claim *spool.Claim
 	key   string
-	sent  []int // numbers, in sending order, that no ack has covered
+	sent  []int // indices, in sending order, of items that no ack has covered
+
+	total    int64 // items sent
+	answered int64 // delivered or refused, by the acks
+	dropped  int64
 }
 
 // item is a record of this run. Its number, from 1, is its checkpoint value.
@@ -64,11 +68,12 @@ type item struct {
 type state uint8
 
 const (
-	waiting state = iota
-	sent
+	waiting  state = iota
+	sent           // nobody has said anything yet
+	unsure         // covered by an ack that does not account for all it covers
+	unfunded       // not sent on for want of budget
 	replayed
 	failed
-	returned
 )
 
 // run is a replay under way. mu guards the claims, the items' states and the

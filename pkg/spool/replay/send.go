@@ -88,6 +88,7 @@ func (r *run) claimChunk(from int) (to int, err error) {
 		bytes += it.Size()
 		it.state = sent
 		it.group.sent = append(it.group.sent, to)
+		it.group.total++
 		of[it.group] = append(of[it.group], it.Item)
 	}
 	for g, items := range of {

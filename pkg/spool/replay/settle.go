@@ -73,6 +73,9 @@ func (r *run) replay(ctx context.Context) error {
 	if s.err == nil {
 		s.err = sendErr
 	}
+	if s.err == nil && end == nil {
+		s.err = s.settleTotals()
+	}
 	r.giveBack()
 	if s.err != nil {
 		return s.err
@@ -171,8 +174,7 @@ func (s *settler) takeLetter(l *letter) error {
 	switch {
 	case reason == record.Budget:
 		// Nobody refused the record; there was no money left for it.
-		it.state = returned
-		s.result.Returned++
+		it.state = unfunded
 		return nil
 	case reason == record.TruncatedCopy:
 		var was spool.Letter
@@ -253,7 +255,12 @@ func (s *settler) apply() error {
 			return err
 		}
 	}
-	for _, g := range s.groups {
+	return s.commit()
+}
+
+// commit makes what was noted durable; only then does it count.
+func (r *run) commit() error {
+	for _, g := range r.groups {
 		if err := g.claim.Commit(); err != nil {
 			return err
 		}
@@ -277,13 +284,15 @@ func (s *settler) applyAck(a *record.Ack) error {
 	n := 0
 	var refused int64
 	for n < len(g.sent) && g.sent[n] < last {
-		if st := s.items[g.sent[n]].state; st == failed || st == returned {
+		if st := s.items[g.sent[n]].state; st == failed || st == unfunded {
 			refused++
 		}
 		n++
 	}
 	covered := g.sent[:n]
 	g.sent = g.sent[n:]
+	g.answered += a.Delivered + a.Rejected
+	g.dropped += a.Dropped
 	certain := a.Dropped == 0 && a.Delivered+a.Rejected >= int64(n)
 	if s.lettersEnded && refused < a.Rejected {
 		certain = false // captured somewhere else
@@ -294,26 +303,51 @@ func (s *settler) applyAck(a *record.Ack) error {
 			continue
 		}
 		if !certain {
-			it.state = returned
-			s.result.Returned++
+			it.state = unsure
 			continue
 		}
-		if err := g.claim.Replayed(&it.Item); err != nil {
+		if err := s.replayed(it); err != nil {
 			return err
 		}
-		it.state = replayed
-		s.result.Replayed++
 	}
 	return nil
 }
 
-// giveBack counts what was sent and never came back: it stays what it was.
+func (r *run) replayed(it *item) error {
+	if err := it.group.claim.Replayed(&it.Item); err != nil {
+		return err
+	}
+	it.state = replayed
+	r.result.Replayed++
+	return nil
+}
+
+// settleTotals settles what single acks left open, once all are in: when
+// exactly as many were delivered or refused as were sent, the command has only
+// changed their order.
+func (s *settler) settleTotals() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.items {
+		it := &s.items[i]
+		g := it.group
+		if it.state != sent && it.state != unsure || g.dropped > 0 || g.answered != g.total || s.letters < s.rejected {
+			continue
+		}
+		if err := s.replayed(it); err != nil {
+			return err
+		}
+	}
+	return s.commit()
+}
+
+// giveBack counts what was not sent or did not come back for certain: it stays
+// what it was.
 func (r *run) giveBack() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i := range r.items {
-		if it := &r.items[i]; it.state == sent || it.state == waiting {
-			it.state = returned
+		if st := r.items[i].state; st != replayed && st != failed {
 			r.result.Returned++
 		}
 	}
