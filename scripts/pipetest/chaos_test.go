@@ -1,0 +1,227 @@
+package pipetest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"sf2loki/pkg/lokitest"
+	"sf2loki/pkg/sftest"
+)
+
+// killable is a pipeline of which each stage tells its process id.
+const killable = `
+stage() { name=$1; shift; exec sh -c 'echo $$ >"$0.new" && mv "$0.new" "$0.pid" && exec "$@"' "$name" "$@"; }
+stage pull sf-pull elf $PULL --resume state.json |
+stage push loki-push --url "$LOKI" --spool dead $PUSH |
+stage ckpt ckpt commit state.json`
+
+var stages = []string{"pull", "push", "ckpt"}
+
+// number is what an environment variable says, or otherwise.
+func number(t *testing.T, name string, otherwise int) int {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return n
+}
+
+// Any stage is killed at any moment, again and again. In the end the store
+// holds exactly the source, and nothing has become a dead letter. PIPETEST_KILLS
+// and PIPETEST_SEED change how often and when.
+func TestKill(t *testing.T) {
+	kills, seed := number(t, "PIPETEST_KILLS", 30), number(t, "PIPETEST_SEED", 1)
+	sources := []func(*testing.T, *bench) tally{sparseFile, hourlyFiles, dailyFile}
+	for i, source := range sources {
+		name := []string{"sparse file", "hourly files", "sparse daily file"}[i]
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := &chaos{rng: rand.New(rand.NewPCG(uint64(seed), uint64(i)))}
+			rounds := 0
+			for ; c.kills < (kills+len(sources)-1)/len(sources); rounds++ {
+				b := newBench(t)
+				c.round(b, source(t, b))
+				if t.Failed() {
+					t.Fatalf("seed %d, round %d", seed, rounds)
+				}
+			}
+			t.Logf("seed %d: %d kills (%v) in %d rounds, %d entries sent again: %.1f a kill", seed, c.kills, c.by, rounds, c.repeats, float64(c.repeats)/float64(c.kills))
+		})
+	}
+}
+
+// sparseFile is the log of a day of 1,000 rows.
+func sparseFile(t *testing.T, b *bench) tally {
+	data := sftest.Hour{Type: "Login", Start: daysAgo(1), Rows: 1000, Span: 24 * time.Hour, Awkward: 20}.CSV()
+	b.write("day.csv", string(data))
+	b.set("PULL=--file day.csv")
+	return expected(t, data, nil).folded()
+}
+
+// dailyFile is the same from an org.
+func dailyFile(t *testing.T, b *bench) tally {
+	org := newOrg(t)
+	org.Know(sftest.Hour{Type: "Login", Start: daysAgo(1), Rows: 1000, Span: 24 * time.Hour, Awkward: 20})
+	org.publish(org.AddDay("Login", daysAgo(1), created(time.Hour)))
+	b.use(org).set("PULL=--event-type Login --interval Daily")
+	return org.want
+}
+
+// hourlyFiles are of several types and hours, with late ones.
+func hourlyFiles(t *testing.T, b *bench) tally {
+	org := newOrg(t)
+	for n := 6; n > 3; n-- {
+		for i, eventType := range []string{"Login", "API", "URI"} {
+			h := sftest.Hour{Type: eventType, Start: hoursAgo(n), Rows: 80, Awkward: 20}
+			org.publish(org.AddHour(h, created(time.Duration(n*10)*time.Minute)))
+			if i == 0 {
+				h.Rows, h.Overlap = 120, 5
+				org.publish(org.AddHour(h, created(time.Duration(40-n)*time.Minute)))
+			}
+		}
+	}
+	b.use(org).set("PULL=--event-type *")
+	return org.want
+}
+
+// chaos kills stages and counts.
+type chaos struct {
+	rng     *rand.Rand
+	kills   int
+	by      [3]int
+	repeats int
+}
+
+// round pulls a source with a few kills.
+func (c *chaos) round(b *bench, want tally) {
+	srv := loki(b.t, lokitest.Config{Latency: time.Duration(c.rng.IntN(4)) * time.Millisecond})
+	b.shell = []string{"dash", "bash"}[c.rng.IntN(2)]
+	b.set("LOKI="+srv.URL, "PUSH=--batch-entries "+[]string{"1000", "17"}[c.rng.IntN(2)])
+	armed := 2 + c.rng.IntN(6)
+	for run := 0; ; run++ {
+		for _, name := range stages {
+			_ = os.Remove(b.path(name + ".pid"))
+		}
+		r := b.start("set -f" + killable)
+		if run < armed {
+			c.kill(r, srv)
+		}
+		end := r.wait()
+		srv.Script(nil)
+		if strings.Contains(end.stderr, "(not done after") {
+			b.t.Errorf("run %d: %v", run, end)
+			return
+		}
+		if end.status == 0 {
+			break
+		}
+		if run > armed {
+			b.t.Errorf("run %d, and nobody killed: %v", run, end)
+			return
+		}
+	}
+	// Nothing may be missing once a status was 0, also when a kill came too late
+	// to matter.
+	same(b.t, "the store", held(srv), want)
+	if letters := b.letters("dead"); len(letters) > 0 {
+		b.t.Errorf("dead letters: %.3v", letters)
+	}
+	stats := srv.Stats()
+	if len(stats.Discarded) > 0 {
+		b.t.Errorf("discarded: %v", stats.Discarded)
+	}
+	c.repeats += stats.Received - len(want)
+}
+
+// kill ends one stage of a running pipeline: at some time, or while Loki is
+// asked to store something.
+func (c *chaos) kill(r *running, srv *lokitest.Server) {
+	stage := c.rng.IntN(len(stages))
+	if c.rng.IntN(2) == 0 {
+		timer := time.NewTimer(time.Duration(c.rng.IntN(400)) * time.Millisecond)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			c.count(stage, r.kill(stages[stage]))
+		case <-r.done:
+		}
+		return
+	}
+	at, store, reset := int64(c.rng.IntN(12)), c.rng.IntN(2) == 0, c.rng.IntN(2) == 0
+	var seen atomic.Int64
+	hit := make(chan bool, 1)
+	srv.Script(func(int, lokitest.Request) *lokitest.Answer {
+		if seen.Add(1) != at+1 {
+			return nil
+		}
+		hit <- r.kill(stages[stage])
+		if !store && !reset {
+			return nil
+		}
+		return &lokitest.Answer{Store: store, Reset: reset, Status: 204}
+	})
+	select {
+	case did := <-hit:
+		c.count(stage, did)
+	case <-r.done:
+	}
+}
+
+func (c *chaos) count(stage int, did bool) {
+	if did {
+		c.kills++
+		c.by[stage]++
+	}
+}
+
+// kill kills a stage, if it is still there. It waits for one that has not
+// begun.
+func (r *running) kill(name string) bool {
+	return r.signal(name, syscall.SIGKILL)
+}
+
+func (r *running) signal(name string, sig syscall.Signal) bool {
+	pid := r.pid(name)
+	return pid != 0 && r.alive(pid) && syscall.Kill(pid, sig) == nil
+}
+
+// pid waits until a stage has told its process id.
+func (r *running) pid(name string) int {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for {
+		data, err := os.ReadFile(r.b.path(name + ".pid"))
+		if err == nil {
+			pid, _ := strconv.Atoi(strings.TrimSpace(string(data)))
+			return pid
+		}
+		select {
+		case <-tick.C:
+		case <-r.done:
+			return 0
+		}
+	}
+}
+
+// alive tells whether a process of this pipeline runs under the id.
+func (r *running) alive(pid int) bool {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	_, rest, ok := strings.Cut(string(data), ") ")
+	fields := strings.Fields(rest)
+	return ok && len(fields) > 2 && fields[0] != "Z" && fields[2] == strconv.Itoa(r.cmd.Process.Pid)
+}
