@@ -1,0 +1,173 @@
+package feed
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"sf2loki/pkg/record"
+	"sf2loki/pkg/sysexits"
+)
+
+const (
+	blockSize  = 32 << 10 // records are handed on in blocks of about this size
+	maxRecord  = 32 << 20 // readers of the stream take no longer object
+	keepOfHuge = 64 << 10 // bytes of a row that is too long for a record
+)
+
+// Output is where records and dead letters go.
+type Output struct {
+	// Records writes whole lines to the record stream. Several goroutines call
+	// it; the lines of one call must stay together.
+	Records func(lines []byte) error
+	// Letter writes one dead letter durably. nil: letters go among the records.
+	Letter func(line []byte) error
+
+	RunID, Instance, Org string // what letters say about the run
+	Now                  func() time.Time
+}
+
+// Emitter writes the records of one key. It is for one goroutine.
+type Emitter struct {
+	out    *Output
+	stats  *Stats
+	key    []byte
+	labels []record.Pair
+
+	block   []byte
+	count   Count          // of what is in the block
+	account record.Account // of what was written since the last account
+}
+
+// NewEmitter returns the Emitter of a key, whose records have these labels.
+func NewEmitter(out *Output, stats *Stats, key, eventType string, labels []record.Pair) *Emitter {
+	stats.Add(&Count{EventType: eventType})
+	return &Emitter{out: out, stats: stats, key: []byte(key), labels: labels,
+		count: Count{EventType: eventType}, account: record.Account{EventType: eventType}}
+}
+
+// Row writes the record of a row, whose labels and key it sets. size is what
+// the row had in the answer.
+func (e *Emitter) Row(rec *record.Record, size int) error {
+	e.count.Read++
+	e.account.Rows++
+	e.bytes(size)
+	rec.Labels, rec.Key = e.labels, e.key
+	begin := len(e.block)
+	e.block = record.AppendRecord(e.block, rec)
+	if len(e.block)-begin > maxRecord {
+		e.block = e.block[:begin]
+		return e.tooLong(rec)
+	}
+	e.count.Written++
+	e.count.Newest = max(e.count.Newest, rec.Time)
+	if len(e.block) >= blockSize {
+		return e.Flush()
+	}
+	return nil
+}
+
+// tooLong writes the dead letter of a row that no reader of the stream would take.
+func (e *Emitter) tooLong(rec *record.Record) error {
+	cut := *rec
+	raw := rec.Line[:min(len(rec.Line), keepOfHuge)]
+	cut.Line, cut.Metadata, cut.PayloadBase64 = nil, nil, base64.StdEncoding.AppendEncode(nil, raw)
+	e.count.DeadLettered++
+	e.account.DeadLettered++
+	return e.Letter(&cut, &record.Letter{Reason: record.DecodeError, Truncated: true,
+		Detail: fmt.Sprintf("%s: its record would be longer than %d bytes; %d of the %d of its line are kept", rec.Origin, maxRecord, len(raw), len(rec.Line))})
+}
+
+// Skip counts a row that has been written already.
+func (e *Emitter) Skip() {
+	e.count.Read++
+	e.count.SkippedDuplicate++
+	e.account.Rows++
+	e.account.SkippedDuplicate++
+}
+
+// Fallback counts a row without a time of its own.
+func (e *Emitter) Fallback() { e.count.Fallbacks++ }
+
+// Query counts a query.
+func (e *Emitter) Query() { e.count.Queries++ }
+
+func (e *Emitter) bytes(n int) {
+	e.count.Bytes += int64(n)
+	e.account.Bytes += int64(n)
+}
+
+// Gap writes a source_gap in the place of what rec would have been. what is
+// added to it as the member gap.
+func (e *Emitter) Gap(rec *record.Record, what any, status int, detail string) error {
+	rec.Labels, rec.Key, rec.Line, rec.Raw = e.labels, e.key, nil, nil
+	text := record.AppendRecord(nil, rec)
+	b, err := json.Marshal(what)
+	if err != nil {
+		return fmt.Errorf("source gap: %w", err)
+	}
+	text = append(text[:len(text)-len("}\n")], `,"gap":`...)
+	rec.Raw = append(append(text, b...), '}')
+	e.count.Gaps++
+	return e.Letter(rec, &record.Letter{Reason: record.SourceGap, Status: status, Detail: "source gap: " + detail})
+}
+
+// Letter writes rec as a dead letter: to its own place at once, or into the
+// block among the records.
+func (e *Emitter) Letter(rec *record.Record, l *record.Letter) error {
+	l.CapturedAt, l.Stage = e.out.Now().UTC(), "pull"
+	l.RunID, l.Instance, l.Org = e.out.RunID, e.out.Instance, e.out.Org
+	if e.out.Letter == nil {
+		begin := len(e.block)
+		e.block = record.AppendLetter(e.block, rec, l)
+		e.stats.letter(string(l.Reason), len(e.block)-begin)
+		return nil
+	}
+	line := record.AppendLetter(nil, rec, l)
+	if err := e.out.Letter(line); err != nil {
+		e.stats.Change(func(t *Totals) { t.LetterErrors++ })
+		return sysexits.Wrap(sysexits.IOErr, fmt.Errorf("write a dead letter: %w", err))
+	}
+	e.stats.letter(string(l.Reason), len(line))
+	return nil
+}
+
+// Checkpoint writes a token that belongs to no row.
+func (e *Emitter) Checkpoint(value []byte) error {
+	e.block = record.AppendRecord(e.block, &record.Record{Key: e.key, Value: value, CheckpointOnly: true})
+	return e.Flush()
+}
+
+// Account writes what was done since the last one: rows of origin, up to the
+// position at value, whose time is at.
+func (e *Emitter) Account(value []byte, at int64, origin string) error {
+	e.account.Origin = origin
+	e.count.Position = max(e.count.Position, at)
+	e.block = record.AppendRecord(e.block, &record.Record{
+		Time: at, HasTime: at != 0, Key: e.key, Value: value, CheckpointOnly: true,
+		Account: record.AppendAccount(nil, &e.account),
+	})
+	e.account = record.Account{EventType: e.account.EventType}
+	return e.Flush()
+}
+
+// News tells whether anything but duplicates came since the last account.
+func (e *Emitter) News() bool { return e.account.Rows > e.account.SkippedDuplicate }
+
+// Flush hands the block on. What it counted counts from then on.
+func (e *Emitter) Flush() error {
+	if len(e.block) > 0 {
+		if err := e.out.Records(e.block); err != nil {
+			return err
+		}
+	}
+	if cap(e.block) > 8*blockSize {
+		e.block = nil
+	}
+	e.block = e.block[:0]
+	eventType := e.count.EventType
+	e.stats.Add(&e.count)
+	e.count = Count{EventType: eventType}
+	return nil
+}
