@@ -21,7 +21,7 @@ type entry struct {
 }
 
 func (e entry) String() string {
-	return fmt.Sprintf("%s {%s} {%s} %.300s", time.Unix(0, e.nanos).UTC().Format(time.RFC3339Nano), e.labels, e.metadata, e.line)
+	return fmt.Sprintf("%s {%s} {%s} %.120s", time.Unix(0, e.nanos).UTC().Format(time.RFC3339Nano), e.labels, e.metadata, e.line)
 }
 
 // tally counts entries.
@@ -63,7 +63,7 @@ func same(t *testing.T, what string, got, want tally) {
 		}
 	}
 	slices.Sort(diff)
-	t.Errorf("%s: %d entries, want %d; %d differ:\n%s", what, got.total(), want.total(), len(diff), strings.Join(diff[:min(len(diff), 8)], "\n"))
+	t.Errorf("%s: %d entries, want %d; %d differ:\n%s", what, got.total(), want.total(), len(diff), strings.Join(diff[:min(len(diff), 4)], "\n"))
 }
 
 // pairs writes labels in the order of their names.

@@ -31,6 +31,12 @@ func loki(t *testing.T, c lokitest.Config) *lokitest.Server {
 	return srv
 }
 
+// anyAge are the rules of a Loki that takes old files.
+func anyAge(tenant string, l *lokitest.Limits) {
+	lokitest.Plain(tenant, l)
+	l.RejectOldAge = 0
+}
+
 // held is what a simulated Loki holds. What Loki adds by itself is left out.
 func held(srv *lokitest.Server) tally {
 	got := tally{}
