@@ -79,10 +79,22 @@ func (r *run) exec(ctx context.Context, args []string) error {
 		Delete: r.delete, Grace: r.grace, RunID: r.app.RunID(), Program: r.app.Name, Log: r.app.Log,
 	})
 	r.metrics.add(&result)
+	r.account(&result)
 	if perr := r.printResult(&result); err == nil {
 		err = perr
 	}
 	return err
+}
+
+// account says where each of the selected records went.
+func (r *run) account(res *replay.Result) {
+	r.app.Report([]cli.ReportRow{{
+		In: cli.Count{Name: "selected", N: res.Send + res.TooOld + res.Spent + res.Unsent},
+		Out: []cli.Count{
+			{Name: "replayed", N: res.Replayed}, {Name: "failed", N: res.Failed}, {Name: "returned", N: res.Returned},
+			{Name: "too_old", N: res.TooOld}, {Name: "out_of_attempts", N: res.Spent}, {Name: "only_when_asked_for", N: res.Unsent},
+		},
+	}})
 }
 
 func (r *run) options() (err error) {

@@ -1,8 +1,10 @@
 package spool
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -205,16 +207,68 @@ func text(value []byte) (s []byte, ok bool) {
 		return nil, false
 	}
 	inside := value[1 : len(value)-1]
-	for _, c := range inside {
-		if c == '\\' || c >= utf8.RuneSelf {
-			var s string
-			if err := json.Unmarshal(value, &s); err != nil {
-				return nil, false
+	if bytes.IndexByte(inside, '\\') < 0 {
+		return inside, true
+	}
+	return unescape(make([]byte, 0, len(inside)), inside), true
+}
+
+// unescape appends what the inside of a checked JSON string stands for.
+func unescape(dst, s []byte) []byte {
+	for {
+		i := bytes.IndexByte(s, '\\')
+		if i < 0 {
+			return append(dst, s...)
+		}
+		dst = append(dst, s[:i]...)
+		c := s[i+1]
+		s = s[i+2:]
+		if c != 'u' {
+			dst = append(dst, plain(c))
+			continue
+		}
+		r := hexRune(s)
+		s = s[4:]
+		if utf16.IsSurrogate(r) {
+			low := rune(0)
+			if len(s) >= 6 && s[0] == '\\' && s[1] == 'u' {
+				low = hexRune(s[2:])
 			}
-			return []byte(s), true
+			if r = utf16.DecodeRune(r, low); r != utf8.RuneError {
+				s = s[6:]
+			}
+		}
+		dst = utf8.AppendRune(dst, r)
+	}
+}
+
+func plain(c byte) byte {
+	switch c {
+	case 'b':
+		return '\b'
+	case 'f':
+		return '\f'
+	case 'n':
+		return '\n'
+	case 'r':
+		return '\r'
+	case 't':
+		return '\t'
+	}
+	return c
+}
+
+func hexRune(s []byte) (r rune) {
+	for _, c := range s[:4] {
+		r <<= 4
+		switch {
+		case c <= '9':
+			r |= rune(c - '0')
+		default:
+			r |= rune(c|0x20-'a') + 10
 		}
 	}
-	return inside, true
+	return r
 }
 
 // eachMember calls fn for the members of an object that has been checked; names

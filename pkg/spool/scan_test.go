@@ -174,3 +174,22 @@ func FuzzScanObject(f *testing.F) {
 		}
 	})
 }
+
+func TestText(t *testing.T) {
+	for _, in := range []string{
+		`""`, `"a"`, `"\u00e9\n\t\b\f\r\"\\\/"`, `"\ud83d\ude00x"`, `"\ud83dx"`, `"\ud83d\u0041"`, `"\ude00"`, `"\uD83D\uDE00\u0000"`, `"é\u2028"`,
+	} {
+		var want string
+		if err := json.Unmarshal([]byte(in), &want); err != nil {
+			t.Fatal(err)
+		}
+		if got, ok := text([]byte(in)); !ok || string(got) != want {
+			t.Errorf("%s: %q, want %q", in, got, want)
+		}
+	}
+	for _, in := range []string{``, `1`, `null`, `{}`} {
+		if _, ok := text([]byte(in)); ok {
+			t.Errorf("%s is a string", in)
+		}
+	}
+}

@@ -142,6 +142,7 @@ func (r *run) plan() error {
 	if r.Limit > 0 && len(r.items) > r.Limit {
 		r.items = r.items[:r.Limit]
 	}
+	r.result.Send = int64(len(r.items))
 	return r.countBusy(busy)
 }
 
