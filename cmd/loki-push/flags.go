@@ -59,10 +59,10 @@ type limitFlags struct {
 func (l *limitFlags) register(fs *flag.FlagSet) {
 	d := loki.DefaultLimits()
 	cli.DurationVar(fs, &l.maxAge, "max-age", d.MaxAge, "oldest entries that the server takes, `AGE`; 0: any")
-	fs.IntVar(&l.labels, "max-labels", d.Labels, "most labels of a stream that the server takes; 0: any number")
-	fs.IntVar(&l.labelName, "max-label-name-bytes", d.LabelName, "longest name of a label; 0: any")
-	fs.IntVar(&l.labelVal, "max-label-value-bytes", d.LabelValue, "longest value of a label; 0: any")
-	fs.IntVar(&l.metadata, "max-metadata", d.Metadata, "most pairs of metadata of an entry; 0: any number")
+	fs.IntVar(&l.labels, "max-labels", d.Labels, "most labels of a stream that the server takes, `N`; 0: any number")
+	fs.IntVar(&l.labelName, "max-label-name-bytes", d.LabelName, "longest name of a label, `N`; 0: any")
+	fs.IntVar(&l.labelVal, "max-label-value-bytes", d.LabelValue, "longest value of a label, `N`; 0: any")
+	fs.IntVar(&l.metadata, "max-metadata", d.Metadata, "most pairs of metadata of an entry, `N`; 0: any number")
 	cli.SizeVar(fs, &l.metadataBytes, "max-metadata-bytes", int64(d.MetadataBytes), "most bytes of metadata of an entry, `SIZE`; 0: any")
 }
 

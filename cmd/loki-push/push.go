@@ -62,13 +62,13 @@ func (p *push) register(fs *flag.FlagSet) {
 	cli.SizeVar(fs, &p.maxLine, "max-line-bytes", 256<<10, "cut longer lines to `SIZE`; 0 does not cut")
 	cli.EnumVar(fs, &p.ts, "ts", "keep", "push entries with their own time, with the present if too old, or all with the present: `POLICY`", "keep", "clamp", "now")
 
-	fs.IntVar(&p.batchEntries, "batch-entries", 1000, "most entries of a batch")
+	fs.IntVar(&p.batchEntries, "batch-entries", 1000, "most entries of a batch, `N`")
 	cli.SizeVar(fs, &p.batchBytes, "batch-bytes", 1<<20, "most encoded bytes of a batch, `SIZE`")
 	cli.DurationVar(fs, &p.flush, "flush-interval", time.Second, "longest `TIME` that a batch is filled")
-	fs.IntVar(&p.inFlight, "in-flight", 4, "most requests at a time; of one stream there is never more than one")
+	fs.IntVar(&p.inFlight, "in-flight", 4, "most requests at a time, `N`; of one stream there is never more than one")
 	cli.SizeVar(fs, &p.buffer, "buffer-bytes", 24<<20, "most memory for what is read and not settled, `SIZE`")
 	cli.SizeVar(fs, &p.rate, "stream-bytes-per-second", 1200e3, "pace of one stream, `SIZE` a second, below which Loki does not shard it; 0: no pace, whole batches")
-	fs.IntVar(&p.newStreams, "max-new-streams", 2000, "most streams opened in an hour; 0: no limit")
+	fs.IntVar(&p.newStreams, "max-new-streams", 2000, "most streams opened in an hour, `N`; 0: no limit")
 
 	cli.DurationVar(fs, &p.giveUp, "give-up", 0, "end after `TIME` without a success; 0: never")
 	cli.DurationVar(fs, &p.grace, "grace", 25*time.Second, "`TIME` to drain after a signal")
@@ -83,7 +83,7 @@ func (p *push) register(fs *flag.FlagSet) {
 	fs.BoolVar(&p.budgetLetters, "dead-letter-budget-drops", false, "capture what --daily-action drop drops")
 	fs.BoolVar(&p.fullLines, "keep-full-lines", true, "capture lines that were cut, whole")
 
-	fs.IntVar(&p.linesPerSecond, "max-lines-per-second", 0, "most lines a second; 0: no limit")
+	fs.IntVar(&p.linesPerSecond, "max-lines-per-second", 0, "most lines a second, `N`; 0: no limit")
 	cli.SizeVar(fs, &p.bytesPerSecond, "max-bytes-per-second", 0, "most bytes of lines a second, `SIZE`; 0: no limit")
 	cli.SizeVar(fs, &p.dailyBytes, "daily-bytes", 0, "most bytes of lines in a UTC day, `SIZE`; 0: no limit")
 	cli.EnumVar(fs, &p.daily, "daily-action", "pause", "when they are used up, `ACTION`", "pause", "drop")
@@ -205,7 +205,7 @@ func parseLabels(list []string) ([]record.Pair, error) {
 		pairs = append(pairs, record.Pair{Name: []byte(name), Value: []byte(value)})
 	}
 	limits := loki.DefaultLimits()
-	if problem := limits.CheckLabels(pairs); problem != nil {
+	if problem := limits.CheckLabels(pairs); len(pairs) > 0 && problem != nil {
 		return nil, cli.Usagef("--label: %s", problem.Text)
 	}
 	return pairs, nil

@@ -411,10 +411,10 @@ func (e *Engine) setTimer() {
 		e.kickBy(e.waitHeap[0].at)
 	}
 	if e.openList.first != nil {
-		e.kickBy(e.openList.first.opened + e.cfg.FlushInterval)
+		e.kickBy(e.openList.first.opened + e.flushInterval())
 	}
 	if e.local != nil {
-		e.kickBy(e.localOpened + e.cfg.FlushInterval)
+		e.kickBy(e.localOpened + e.flushInterval())
 	}
 }
 

@@ -91,7 +91,7 @@ func (e *Engine) openBatch(st *stream) *batch {
 		st.opened = e.now()
 		st.used = st.opened
 		e.openList.push(st)
-		e.kickBy(st.opened + e.cfg.FlushInterval)
+		e.kickBy(st.opened + e.flushInterval())
 	}
 	return st.open
 }
@@ -113,11 +113,22 @@ func (e *Engine) closeOpen(st *stream) {
 	e.schedule(st)
 }
 
+// flushInterval is short while the engine drains: there is no time to lose.
+func (e *Engine) flushInterval() time.Duration {
+	if e.graceEnd != 0 {
+		return min(e.cfg.FlushInterval, drainInterval)
+	}
+	return e.cfg.FlushInterval
+}
+
+const drainInterval = 50 * time.Millisecond
+
 // flushDue closes the batches whose flush interval is over. One of a stream
 // that is busy stays open until the stream is free: closing it sooner would
 // only make the batches smaller.
 func (e *Engine) flushDue(now time.Duration) {
-	for st := e.openList.first; st != nil && (e.in.ended || st.opened+e.cfg.FlushInterval <= now); st = e.openList.first {
+	interval := e.flushInterval()
+	for st := e.openList.first; st != nil && (e.in.ended || st.opened+interval <= now); st = e.openList.first {
 		if len(st.queue) == 0 || e.in.ended {
 			e.closeOpen(st)
 			continue
@@ -125,7 +136,7 @@ func (e *Engine) flushDue(now time.Duration) {
 		e.openList.remove(st)
 		st.due = true
 	}
-	if e.local != nil && (e.in.ended || e.localOpened+e.cfg.FlushInterval <= now) {
+	if e.local != nil && (e.in.ended || e.localOpened+interval <= now) {
 		e.closeLocal()
 	}
 }
