@@ -190,7 +190,7 @@ func printRecord(i int, key, eventType, line string, age time.Duration) {
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	_ = e.Encode(map[string]any{
-		"ts": time.Now().Add(-age).UTC().Format("2006-01-02T15:04:05.000000000Z"),
+		"ts":     time.Now().Add(-age).UTC().Format("2006-01-02T15:04:05.000000000Z"),
 		"labels": map[string]string{"source": "eventlogfile", "event_type": eventType}, "structured_metadata": map[string]string{"level": "info"},
 		"line": line, "checkpoint_key": key, "checkpoint_value": fmt.Sprint(i), "origin": fmt.Sprint("0AT:", i),
 	})

@@ -131,4 +131,3 @@ func (p *push) report() []cli.ReportRow {
 	}
 	return rows
 }
-

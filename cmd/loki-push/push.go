@@ -154,6 +154,7 @@ func (p *push) config() (loki.EngineConfig, error) {
 			DailyBytes: p.dailyBytes, Drop: p.daily == "drop", File: p.dailyFile,
 		},
 		Tenant: p.server.tenant, Org: p.org, Instance: p.app.Instance, RunID: p.app.RunID(), Log: p.app.Log, OnBegin: p.onBegin,
+		AllowLabels: p.allowLabels,
 	}
 	if p.hourLabel != "none" {
 		cfg.HourLabel = p.hourLabel
@@ -169,9 +170,6 @@ func (p *push) config() (loki.EngineConfig, error) {
 		if cfg.Limits.MaxAge == 0 {
 			return cfg, cli.Usagef("--ts clamp needs a --max-age to tell what is too old")
 		}
-	}
-	for _, name := range p.allowLabels {
-		cfg.AllowLabels = append(cfg.AllowLabels, name)
 	}
 	var err error
 	cfg.Labels, err = parseLabels(p.labels)

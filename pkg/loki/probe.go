@@ -222,4 +222,3 @@ func (p *prober) filling(round int) []byte {
 	}
 	return entries
 }
-

@@ -248,9 +248,6 @@ func (t *tracker) mark(key int32) {
 	}
 }
 
-// ready tells whether acks might write something.
-func (t *tracker) ready() bool { return len(t.dirty) > 0 || len(t.runs) > 0 }
-
 // acks calls write for every acknowledgement that has become due, at most one
 // for each key and one for each account, and forgets what it covers.
 func (t *tracker) acks(write func(*record.Ack)) {
