@@ -12,9 +12,6 @@ import (
 	"sf2loki/pkg/sysexits"
 )
 
-// The descriptor on which the command finds the way for its dead letters.
-const letterFD = 3
-
 // The exit statuses of a shell for a command that it cannot start.
 const (
 	codeNotExecutable sysexits.Code = 126

@@ -86,7 +86,6 @@ type run struct {
 
 	mu     sync.Mutex
 	result Result
-	next   int // items before this have been claimed for sending
 }
 
 // Run replays. The error, if any, bears the exit status.

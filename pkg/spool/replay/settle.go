@@ -16,15 +16,24 @@ import (
 
 // event is something that the command did.
 type event struct {
-	ack        *record.Ack
+	ack        *ack
 	letter     *letter
+	damage     *spool.Damage // in place of a letter
 	acksEnd    bool
 	lettersEnd bool
 	err        error // of an end
 }
 
-// letter is a dead letter of the command: no longer than needed.
+// ack is an acknowledgement, with how much of the dead letters had been written
+// when it came.
+type ack struct {
+	record.Ack
+	after int64
+}
+
+// letter is a dead letter of the command, as much of it as is needed.
 type letter struct {
+	end        int64 // bytes of dead letters up to and with this one
 	key, value string
 	id         spool.ID
 	refusal    *record.Letter
@@ -41,9 +50,10 @@ const patience = 5 * time.Second
 // settler takes in what comes back.
 type settler struct {
 	*run
-	acks         []*record.Ack // not applied yet
-	letters      int64         // that count as rejected
-	rejected     int64         // of the acks applied
+	acks         []*ack // not applied yet
+	letters      int64  // that count as rejected
+	lettersRead  int64  // bytes of them
+	rejected     int64  // of the acks applied
 	lettersEnded bool
 	acksEnded    bool
 	err          error // of our own: from here on nothing counts
@@ -59,8 +69,12 @@ func (r *run) replay(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	events := make(chan event, most)
-	go readAcks(c.acks, events)
-	go readLetters(c.letters, events)
+	pipe, err := newLetterPipe(c.letters)
+	if err != nil {
+		return sysexits.Wrap(sysexits.IOErr, err)
+	}
+	go readAcks(c.acks, pipe, events)
+	go readLetters(pipe, events)
 	sending := make(chan error, 1)
 	go func() { sending <- r.send(ctx, c) }()
 	ended := make(chan error, 1)
@@ -140,9 +154,12 @@ func (s *settler) take(e event) {
 	case e.ack != nil:
 		s.acks = append(s.acks, e.ack)
 	case e.letter != nil:
+		s.lettersRead = e.letter.end
 		if s.err == nil {
 			s.err = s.takeLetter(e.letter)
 		}
+	case e.damage != nil:
+		s.Log.Warn("a dead letter of the command cannot be read", "offset", e.damage.Offset, "what", e.damage.Text)
 	case e.acksEnd:
 		s.acksEnded = true
 	case e.lettersEnd:
@@ -168,22 +185,21 @@ func (s *settler) takeLetter(l *letter) error {
 		return s.keepStray(l)
 	}
 	it := &s.items[i]
-	if it.state != sent {
-		return nil // its other half, if the command cut it in two
-	}
-	switch {
-	case reason == record.Budget:
-		// Nobody refused the record; there was no money left for it.
-		it.state = unfunded
-		return nil
-	case reason == record.TruncatedCopy:
+	if reason == record.TruncatedCopy {
 		var was spool.Letter
 		if err := it.Letter(&was); err != nil {
 			return err
 		}
 		if was.Reason() != record.TruncatedCopy {
-			return it.group.claim.KeepCopy(&it.Item, l.refusal)
+			return s.keepCopy(it, l)
 		}
+	}
+	if it.state != sent {
+		return nil // its other half, if the command cut it in two
+	}
+	if reason == record.Budget { // nobody refused it
+		it.state = unfunded
+		return nil
 	}
 	if err := it.group.claim.Fail(&it.Item, l.refusal); err != nil {
 		return err
@@ -192,6 +208,17 @@ func (s *settler) takeLetter(l *letter) error {
 	s.result.Failed++
 	s.result.FailedFor[string(reason)]++
 	s.noteFailedFile(it.group)
+	return nil
+}
+
+// keepCopy keeps the whole line of an entry that is delivered without its end.
+func (s *settler) keepCopy(it *item, l *letter) error {
+	if err := it.group.claim.KeepCopy(&it.Item, l.refusal); err != nil {
+		return err
+	}
+	if it.state == replayed { // the acknowledgement was faster
+		return it.group.claim.Replayed(&it.Item)
+	}
 	return nil
 }
 
@@ -246,12 +273,12 @@ func (s *settler) apply() error {
 	defer s.mu.Unlock()
 	for len(s.acks) > 0 {
 		a := s.acks[0]
-		if !s.lettersEnded && s.letters < s.rejected+a.Rejected {
+		if !s.lettersEnded && (s.letters < s.rejected+a.Rejected || s.lettersRead < a.after) {
 			break
 		}
 		s.rejected += a.Rejected
 		s.acks = s.acks[1:]
-		if err := s.applyAck(a); err != nil {
+		if err := s.applyAck(&a.Ack); err != nil {
 			return err
 		}
 	}
@@ -353,14 +380,15 @@ func (r *run) giveBack() {
 	}
 }
 
-func readAcks(r io.Reader, events chan<- event) {
+func readAcks(r io.Reader, letters *letterPipe, events chan<- event) {
 	acks := record.NewAckReader(r)
 	for {
-		a := &record.Ack{}
-		err := acks.Read(a)
+		a := &ack{}
+		err := acks.Read(&a.Ack)
 		var invalid *record.InvalidError
 		switch {
 		case err == nil:
+			a.after = letters.written()
 			events <- event{ack: a}
 		case errors.As(err, &invalid):
 		case errors.Is(err, io.EOF):
@@ -384,11 +412,10 @@ func readLetters(r io.Reader, events chan<- event) {
 		switch {
 		case err == nil:
 			key, value := l.Checkpoint()
-			events <- event{letter: &letter{key: key, value: value, id: l.ID(), refusal: l.Refusal(), raw: slices.Clone(l.Raw)}}
+			end := l.Offset + int64(len(l.Raw)) + 1 // with its line feed
+			events <- event{letter: &letter{end: end, key: key, value: value, id: l.ID(), refusal: l.Refusal(), raw: slices.Clone(l.Raw)}}
 		case errors.As(err, &damage):
-			if !damage.Torn {
-				events <- event{err: damage}
-			}
+			events <- event{damage: damage}
 		default:
 			events <- event{lettersEnd: true}
 			return
