@@ -1,0 +1,392 @@
+package sobject
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"sf2loki/pkg/feed"
+	"sf2loki/pkg/salesforce"
+)
+
+// series are the rows of one object, and the position in them.
+type series struct {
+	src  *Source
+	obj  Object
+	key  string
+	sch  *schema // nil until the object could be looked at
+	rows *rowMaker
+	emit *feed.Emitter
+
+	pos   feed.Position
+	begin int64 // where a key without a position begins
+	cause string
+	seen  *feed.Seen
+	odd   map[feed.Key]bool // rows without a time that have been written
+
+	width    int64 // of the windows of time that queries get through; 0: any
+	limit    int   // rows of a query
+	failures int   // cycles in a row
+	refused  bool
+	moved    bool // the position moved in this cycle
+	reported bool // an account was written in this cycle
+	shorter  bool // it has been said that the overlap is
+}
+
+func (t *series) poll() time.Duration {
+	if t.obj.Poll > 0 {
+		return t.obj.Poll
+	}
+	return t.src.cfg.Poll
+}
+
+// schemaAge is after what time an object is described anew: a field that was
+// added meanwhile is to be pulled too.
+const schemaAge = time.Hour
+
+// learn finds out what the object is.
+func (t *series) learn(ctx context.Context) error {
+	api := t.src.cfg.API
+	sch, err := learn(ctx, api, t.obj)
+	if err != nil {
+		return err
+	}
+	if t.sch != nil {
+		sch.big = t.sch.big
+	} else if !sch.big {
+		if err := sch.probe(ctx, api, api.Now().Add(-t.src.cfg.Settle).UnixNano()); err != nil {
+			return err
+		}
+		if sch.big {
+			t.src.log.Info("a Big Object: it is read newest first, in windows", "object", sch.name)
+		}
+	}
+	t.sch = sch
+	return nil
+}
+
+// open puts the object, which has been looked at, at its beginning.
+func (t *series) open() error {
+	cfg, name := &t.src.cfg, t.sch.name
+	t.key = Key(cfg.KeyPrefix, cfg.Window, name)
+	t.emit = feed.NewEmitter(&cfg.Output, t.src.stats, t.key, name, cfg.Shape.Labels(SourceLabel, name))
+	t.rows = &rowMaker{shape: cfg.Shape}
+	t.odd = map[feed.Key]bool{}
+	stored, err := t.load()
+	if err != nil {
+		return err
+	}
+	t.cause = t.start()
+	t.pos.Done = nil
+	at := t.pos.Time
+	if !t.pos.Set {
+		at = t.begin
+	}
+	t.src.log.Info("begin", "key", t.key, "cause", t.cause, "stored", stored, "at", feed.DateTime(at))
+	t.warnPurged(at)
+	return nil
+}
+
+// Key is the checkpoint key of an object.
+func Key(prefix string, w feed.Window, name string) string {
+	return prefix + w.Prefix() + SourceLabel + ":" + name
+}
+
+// load reads the stored position. A value that is none counts as not there,
+// loudly; one that must not be passed over is an error.
+func (t *series) load() (stored bool, err error) {
+	text, ok := t.src.cfg.Resume(t.key)
+	if !ok {
+		return false, nil
+	}
+	t.pos, err = feed.ParsePosition(text, t.src.cfg.OrgID)
+	if feed.IsUseless(err) {
+		t.src.stats.Change(func(x *feed.Totals) { x.LoadErrors++ })
+		t.src.log.Warn("a stored position cannot be used", "key", t.key, "err", err)
+		return true, nil
+	}
+	if err != nil {
+		return true, &keyError{t.key, err}
+	}
+	for _, id := range t.pos.Done {
+		t.seen.Add(feed.KeyOf([]byte(id)), t.pos.Time)
+	}
+	return true, nil
+}
+
+// keyError is an error about the stored position of a key.
+type keyError struct {
+	key string
+	err error
+}
+
+func (e *keyError) Error() string { return e.key + ": " + e.err.Error() }
+func (e *keyError) Unwrap() error { return e.err }
+
+// start says where a key without a position begins, and why.
+func (t *series) start() (cause string) {
+	cfg := &t.src.cfg
+	switch {
+	case t.pos.Done != nil:
+		return "position of the daemon"
+	case t.pos.Set:
+		return "position"
+	case !cfg.Window.Since.IsZero():
+		t.begin, cause = cfg.Window.Since.UnixNano(), "since"
+	case cfg.Window.Fixed():
+		t.begin, cause = time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano(), "the oldest row"
+	default:
+		t.begin, cause = cfg.API.Now().Add(-cfg.Lookback).UnixNano(), "lookback"
+	}
+	t.begin = feed.Millis(t.begin)
+	t.pos.Start = t.begin
+	return cause
+}
+
+// warnPurged says that rows may have gone before they were asked for.
+func (t *series) warnPurged(at int64) {
+	keeps := t.obj.keeps(t.sch.big)
+	if !t.pos.Set || keeps == 0 || t.src.cfg.Window.Fixed() {
+		return
+	}
+	if oldest := t.src.cfg.API.Now().Add(-keeps); time.Unix(0, at).Before(oldest) {
+		t.src.log.Warn("Salesforce has deleted rows that were not pulled yet, if there were any",
+			"key", t.key, "from", feed.DateTime(at), "until", feed.DateTime(oldest.UnixNano()))
+	}
+}
+
+// pull makes one cycle over the object.
+func (t *series) pull(ctx context.Context) error {
+	err := t.src.enough()
+	if err == nil {
+		err = t.cycle(ctx)
+	}
+	t.note(ctx, err)
+	return err
+}
+
+func (t *series) cycle(ctx context.Context) error {
+	if err := t.lookAgain(ctx); err != nil {
+		return err
+	}
+	cfg := &t.src.cfg
+	settled := feed.Millis(cfg.API.Now().Add(-cfg.Settle).UnixNano())
+	upper := settled
+	if cfg.Window.Fixed() {
+		upper = min(upper, feed.Millis(cfg.Window.Until.UnixNano()))
+	}
+	t.moved, t.reported = false, false
+	from := t.from(settled)
+	if from.time < upper {
+		read := t.ascending
+		if t.sch.big {
+			read = t.descending
+		}
+		if err := read(ctx, from, upper); err != nil {
+			return cmp.Or(t.emit.Flush(), err)
+		}
+	}
+	if err := t.finish(from.time, upper); err != nil {
+		return err
+	}
+	if cfg.Window.Fixed() && settled < cfg.Window.Until.UnixNano() {
+		return &feed.OddAnswer{Text: "the window ends after " + feed.DateTime(settled) + ", up to which rows can be read: run it again later"}
+	}
+	return nil
+}
+
+// lookAgain describes an object that could not be described yet, or not lately.
+func (t *series) lookAgain(ctx context.Context) error {
+	if t.sch != nil && t.src.cfg.API.Now().Sub(t.sch.at) < schemaAge {
+		return nil
+	}
+	err := t.learn(ctx)
+	switch {
+	case err == nil && t.emit == nil:
+		return t.open()
+	case err != nil && t.sch != nil && feed.Judge(err) == feed.Later:
+		return nil // what is known of it will do
+	}
+	return err
+}
+
+// from is where a cycle begins to read: an overlap before the position, less
+// what would be out of reach or is not remembered.
+func (t *series) from(settled int64) cursor {
+	if !t.pos.Set {
+		return cursor{time: t.begin}
+	}
+	cfg := &t.src.cfg
+	overlap := int64(cfg.Overlap)
+	if w := cfg.Window; w.Fixed() && w.Until.UnixNano()+overlap <= settled {
+		overlap = 0 // nothing can become visible in it any more
+	}
+	if t.pos.Start != 0 && t.pos.Start < t.pos.Time-overlap {
+		t.pos.Start = 0
+	}
+	at := max(feed.Millis(t.pos.Time-overlap), t.pos.Start, t.seen.Horizon())
+	if !cfg.Window.Since.IsZero() {
+		at = max(at, feed.Millis(min(cfg.Window.Since.UnixNano(), t.pos.Time)))
+	}
+	if h := t.seen.Horizon(); h > 0 && at == h && !t.shorter {
+		t.shorter = true
+		t.src.log.Warn("rows come so fast that the overlap is shorter than asked for", "key", t.key, "overlap", time.Duration(max(t.pos.Time-h, 0)))
+	}
+	if at > t.pos.Time || overlap == 0 {
+		return cursor{time: t.pos.Time, id: t.pos.ID}
+	}
+	return cursor{time: at}
+}
+
+// finish ends a cycle: a run that is one pass has told of every key by then,
+// and a key without rows has a position, so that a program that runs seldom
+// does not begin later each time.
+func (t *series) finish(from, upper int64) error {
+	if !t.pos.Set {
+		t.pos.Set, t.pos.Time = true, t.begin
+		if t.src.cfg.Follow {
+			return t.emit.Checkpoint(t.token())
+		}
+	}
+	if t.src.cfg.Follow || t.reported {
+		return t.emit.Flush()
+	}
+	return t.account(from, upper)
+}
+
+func (t *series) token() []byte {
+	if !t.pos.Set {
+		return nil
+	}
+	return t.pos.AppendToken(nil, t.src.cfg.OrgID)
+}
+
+// account tells of the rows of a span of time.
+func (t *series) account(from, to int64) error {
+	t.reported = true
+	return t.emit.Account(t.token(), t.pos.Time, t.sch.name+" "+feed.DateTime(from)+"/"+feed.DateTime(max(from, to)))
+}
+
+// note says how an object stands after a cycle: louder from the third failure on.
+func (t *series) note(ctx context.Context, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	verdict := feed.Ends
+	if err != nil {
+		verdict = feed.Judge(err)
+	}
+	t.countRefusal(err != nil && (verdict == feed.Refused || verdict == feed.Gone))
+	name := t.obj.Name
+	t.src.stats.Change(func(x *feed.Totals) {
+		delete(x.Waiting, name)
+		if err != nil {
+			x.Waiting[name] = err.Error()
+		}
+	})
+	switch {
+	case err == nil:
+		t.failures = 0
+		return
+	case errors.Is(err, feed.ErrLeft) || verdict == feed.Ends:
+		return
+	case verdict == feed.Throttle:
+		t.src.throttled(t.poll(), err)
+		return
+	}
+	t.failures++
+	say := t.src.log.Warn
+	if t.failures >= 3 {
+		say = t.src.log.Error
+	}
+	say("object waits", "object", name, "failures", t.failures, "err", err, "hint", hint(err))
+}
+
+func (t *series) countRefusal(refused bool) {
+	t.src.mu.Lock()
+	defer t.src.mu.Unlock()
+	if refused != t.refused {
+		t.refused = refused
+		if refused {
+			t.src.refused++
+		} else {
+			t.src.refused--
+		}
+	}
+}
+
+func hint(err error) string {
+	var h interface{ Hint() string }
+	if errors.As(err, &h) {
+		return h.Hint()
+	}
+	return ""
+}
+
+// queryFailed counts a query that failed.
+func (t *series) queryFailed(ctx context.Context) {
+	if ctx.Err() == nil {
+		name := t.sch.name
+		t.src.stats.Change(func(x *feed.Totals) { x.PollErrors[name]++ })
+	}
+}
+
+// action is what to do about a query that failed.
+type action int
+
+const (
+	giveUp action = iota // end the cycle with the error
+	narrow               // ask for less time
+	thin                 // ask for fewer rows
+	retry                // ask again
+)
+
+// remedy finds out what to do about a query that failed.
+func (t *series) remedy(ctx context.Context, err error, again *int) (action, error) {
+	if ctx.Err() != nil {
+		return giveUp, context.Cause(ctx)
+	}
+	var e *salesforce.Error
+	var out *outputError
+	if errors.As(err, &out) {
+		return giveUp, err
+	}
+	t.queryFailed(ctx)
+	if !errors.As(err, &e) {
+		return giveUp, err
+	}
+	switch e.Kind {
+	case salesforce.KindQueryTimeout:
+		return narrow, err
+	case salesforce.KindLocator:
+		if *again++; *again <= 3 {
+			return retry, err
+		}
+	case salesforce.KindField, salesforce.KindQuery:
+		if e.Code == "OPERATION_TOO_LARGE" || e.Code == "QUERY_TOO_COMPLICATED" {
+			return thin, err
+		}
+		if *again++; *again > 3 {
+			break
+		}
+		if e.Kind == salesforce.KindQuery && t.sch.next() {
+			return retry, err
+		}
+		// A field may have gone since the object was described.
+		if fresh := t.learn(ctx); fresh != nil {
+			return giveUp, fresh
+		}
+		return retry, err
+	case salesforce.KindBigObject:
+		if !t.sch.big {
+			t.sch.big = true
+			return giveUp, &feed.OddAnswer{Text: t.sch.name + " has turned out to be a Big Object: " + e.Error()}
+		}
+	case salesforce.KindOther:
+		if e.Status/100 == 2 { // an answer that is too long to be held
+			return thin, err
+		}
+	}
+	return giveUp, err
+}
