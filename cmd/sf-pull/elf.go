@@ -174,7 +174,7 @@ func (f *elfFlags) check(args []string, given map[string]bool) error {
 }
 
 func (f *elfFlags) checkFiles(given map[string]bool) error {
-	for _, name := range []string{"since", "until", "follow", "exclude", "login-url", "lookback", "interval"} {
+	for _, name := range []string{"since", "until", "follow", "exclude"} {
 		if given[name] {
 			return cli.Usagef("--%s has no meaning with --file", name)
 		}
@@ -201,7 +201,12 @@ func (f *elfFlags) checkOrg() error {
 	switch {
 	case f.follow && !f.until.IsZero():
 		return cli.Usagef("--follow does not go with --until: a window has an end")
-	case !f.since.IsZero() && !f.until.IsZero() && !f.since.Before(f.until):
+	}
+	return checkWindow(f.since, f.until)
+}
+
+func checkWindow(since, until time.Time) error {
+	if !since.IsZero() && !until.IsZero() && !since.Before(until) {
 		return cli.Usagef("--since must be before --until")
 	}
 	return nil

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"flag"
 	"time"
 
@@ -56,7 +57,7 @@ func (f *listFlags) run(ctx context.Context, app *cli.App) error {
 	if err := types.Check(); err != nil {
 		return err
 	}
-	if err := f.check(); err != nil {
+	if err := errors.Join(f.check(), checkWindow(f.since, f.until)); err != nil {
 		return err
 	}
 	client, _, err := f.connect(ctx, app, newOrgMetrics(app).hooks)
