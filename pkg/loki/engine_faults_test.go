@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -449,27 +450,28 @@ func TestMemoryIsBounded(t *testing.T) {
 		token := strings.Repeat("t", 10000)
 		pr, pw := io.Pipe()
 		defer pr.Close()
-		written := 0
+		var written atomic.Int64
 		go func() {
 			for i := range 3000 {
 				tr.typed(fmt.Sprint("T", i%7), "k", fmt.Sprint(i, token), strings.Repeat("x", 1000), time.Minute)
 				pw.Write(tr.input.Bytes())
 				tr.input.Reset()
-				written++
+				written.Add(1)
 			}
 			pw.Close()
 		}()
 		outage := time.Now().Add(time.Hour)
-		most, atEnd := int64(0), 0
+		most, atEnd := int64(0), int64(0)
 		tr.loki.script = func(int, *modelPush) *Answer {
+			tr.loki.mu.Lock()
+			defer tr.loki.mu.Unlock()
 			most = max(most, tr.engine.used.Load())
 			if time.Now().Before(outage) {
-				atEnd = written
+				atEnd = written.Load()
 				return &Answer{Err: errors.New("connection refused")}
 			}
 			return nil
 		}
-		tr.cfg.Push = lateEngine{tr}
 		tr.run(context.Background(), pr)
 		if tr.err != nil || len(tr.loki.stored) != 3000 {
 			t.Fatalf("%v, %d stored", tr.err, len(tr.loki.stored))
@@ -479,11 +481,6 @@ func TestMemoryIsBounded(t *testing.T) {
 		}
 	})
 }
-
-// lateEngine lets a script look at the engine, which is made after it.
-type lateEngine struct{ tr *trial }
-
-func (l lateEngine) Push(ctx context.Context, push []byte) Answer { return l.tr.loki.Push(ctx, push) }
 
 // What lies around a held stream flows, at no cost of memory.
 func TestAHeldStreamCostsNoMemory(t *testing.T) {
