@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,18 +17,26 @@ import (
 	"sf2loki/pkg/spool"
 )
 
-// built are the programs of the module, built once.
-var built = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "dl-replay-test-")
-	if err != nil {
-		return "", err
+// TestPipelines runs the real programs against a simulated Loki.
+func TestPipelines(t *testing.T) {
+	bin := t.TempDir()
+	build := exec.Command("go", "build", "-o", bin, "sf2loki/cmd/loki-push", "sf2loki/cmd/ckpt", "sf2loki/cmd/dl-replay")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
 	}
-	cmd := exec.Command("go", "build", "-o", dir, "sf2loki/cmd/loki-push", "sf2loki/cmd/ckpt", "sf2loki/cmd/dl-replay")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w: %s", err, out)
+	for name, test := range map[string]func(*world){
+		"round trip":           roundTrip,
+		"behind the stream":    behindTheStream,
+		"acks not committed":   acksAreNotCommitted,
+		"another tenant":       anotherTenant,
+		"killed at any moment": killedAtAnyMoment,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(newWorld(t, bin))
+		})
 	}
-	return dir, nil
-})
+}
 
 // world is a spool, a Loki, and the real programs on the path.
 type world struct {
@@ -39,12 +46,8 @@ type world struct {
 	env []string
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t *testing.T, bin string) *world {
 	t.Helper()
-	bin, err := built()
-	if err != nil {
-		t.Fatal(err)
-	}
 	srv := lokitest.NewServer(lokitest.Config{Limits: lokitest.Plain})
 	t.Cleanup(srv.Close)
 	return &world{t: t, srv: srv, dir: t.TempDir(), env: append(os.Environ(),
@@ -110,8 +113,8 @@ func entry(at time.Time, line string) record.Record {
 }
 
 // D14: what comes back from a spool, through jq even, is what went in.
-func TestRoundTrip(t *testing.T) {
-	w := newWorld(t)
+func roundTrip(w *world) {
+	t := w.t
 	at := time.Now().Add(-time.Hour).Truncate(time.Microsecond).Add(789)
 	lines := []string{`<>&`, "\x00\u2028\t\"\\", "", "😀é", `{"a":"\u0000"}`}
 	var recs []record.Record
@@ -144,8 +147,8 @@ func TestRoundTrip(t *testing.T) {
 
 // D21: a record behind its stream by two hours comes back with the hour label,
 // with a label of its own, or under the present time; else it fails again.
-func TestBehindTheStream(t *testing.T) {
-	w := newWorld(t)
+func behindTheStream(w *world) {
+	t := w.t
 	push := func(rec record.Record) {
 		in := record.AppendRecord(nil, &rec)
 		if err := os.WriteFile(filepath.Join(w.dir, "live"), in, 0o600); err != nil {
@@ -172,8 +175,8 @@ func TestBehindTheStream(t *testing.T) {
 }
 
 // D17: the acknowledgements of a replay never reach a document of positions.
-func TestAcksAreNotCommitted(t *testing.T) {
-	w := newWorld(t)
+func acksAreNotCommitted(w *world) {
+	t := w.t
 	w.capture([]record.Record{entry(time.Now(), "x")}, "")
 	w.want(0, "", "ckpt set --raw state.json k v")
 	before, _ := os.ReadFile(filepath.Join(w.dir, "state.json"))
@@ -185,8 +188,7 @@ func TestAcksAreNotCommitted(t *testing.T) {
 }
 
 // Another tenant's records are not pushed, and stay.
-func TestAnotherTenant(t *testing.T) {
-	w := newWorld(t)
+func anotherTenant(w *world) {
 	w.capture([]record.Record{entry(time.Now(), "x")}, "7")
 	w.want(78, "1 returned", "dl-replay run --spool dead -- loki-push --tenant 8")
 	w.want(0, "1 replayed", "dl-replay run --spool dead -- loki-push --tenant 7")
@@ -194,8 +196,8 @@ func TestAnotherTenant(t *testing.T) {
 
 // D15: killed at any moment and started again until it is done, a replay
 // delivers every record, and repeats fold.
-func TestKilledAtAnyMoment(t *testing.T) {
-	w := newWorld(t)
+func killedAtAnyMoment(w *world) {
+	t := w.t
 	const records = 3000
 	var recs []record.Record
 	start := time.Now().Add(-time.Hour)

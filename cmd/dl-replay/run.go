@@ -77,6 +77,7 @@ func (r *run) exec(ctx context.Context, args []string) error {
 	result, err := replay.Run(ctx, replay.Config{
 		Options: r.opts, Set: set, Command: command, Env: r.environment(), Stderr: r.app.Stderr,
 		Delete: r.delete, Grace: r.grace, RunID: r.app.RunID(), Program: r.app.Name, Log: r.app.Log,
+		Watch: func(snapshot func() replay.Result) { r.app.OnUSR1(func() any { return snapshot() }) },
 	})
 	r.metrics.add(&result)
 	r.account(&result)

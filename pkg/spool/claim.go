@@ -43,6 +43,7 @@ type claimed struct {
 	left    int64 // records that still have something coming
 	damaged bool  // a place that nobody can read
 	grown   bool  // records were appended that may not be on the disk yet
+	taken   bool  // this run takes on some of its records
 }
 
 // Item is a record of a claim, as much of it as is kept in memory.
@@ -61,11 +62,10 @@ type Item struct {
 
 // Groups puts the files of a set together that must be claimed together.
 func (s *Set) Groups() [][]*File {
-	type key struct{ dir, base string }
 	var groups [][]*File
-	at := map[key]int{}
+	at := map[fileKey]int{}
 	for _, f := range s.Files {
-		k := key{f.dir.path, f.base}
+		k := fileKey{f.dir.id(), f.base}
 		i, ok := at[k]
 		if !ok {
 			i = len(groups)
@@ -209,6 +209,7 @@ func (c *Claim) Index(take func(l *Letter, s Status) bool, damaged func(*Damage)
 				f.left++
 			}
 			if f.wanted && take(l, s) {
+				f.taken = true
 				item := Item{file: f, line: l.Line, offset: l.Offset, size: int64(len(l.Raw)), id: l.ID(), done: s.final()}
 				item.Time, _ = l.Time()
 				item.Captured, _ = l.Captured()
@@ -461,6 +462,8 @@ func (c *Claim) finish(f *claimed, remove bool) error {
 	switch {
 	case !c.dir.same(f.file.name, f.data):
 		return nil // moved away by hand
+	case f.file.kind.replayed && !f.taken:
+		return nil // of an earlier run
 	case remove:
 		if err := c.dir.remove(f.file.name); err != nil {
 			return err

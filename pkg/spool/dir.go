@@ -153,6 +153,15 @@ func (d *dir) sync() error {
 
 func (d *dir) fd() int { return int(d.f.Fd()) }
 
+// id tells directories apart, whatever they are called.
+func (d *dir) id() [2]uint64 {
+	var st unix.Stat_t
+	if unix.Fstat(d.fd(), &st) != nil {
+		return [2]uint64{}
+	}
+	return [2]uint64{st.Dev, st.Ino}
+}
+
 func (d *dir) join(name string) string { return filepath.Join(d.path, name) }
 
 // open opens a regular file of the directory; a link or a pipe that somebody

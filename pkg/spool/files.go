@@ -23,6 +23,13 @@ import (
 type Set struct {
 	Files []*File
 	dirs  []*dir
+	seen  map[fileKey]bool
+}
+
+// fileKey is a file or a group, whatever path led to it.
+type fileKey struct {
+	dir  [2]uint64
+	name string
 }
 
 // File is one data file: captured records, or a .failed or .replayed one.
@@ -37,7 +44,7 @@ type File struct {
 // Find lists the data files of spool directories, and the files named. Files of
 // one instance and day stand in the order in which they were written.
 func Find(dirs, paths []string, log *slog.Logger) (*Set, error) {
-	set := &Set{}
+	set := &Set{seen: map[fileKey]bool{}}
 	for _, path := range dirs {
 		if err := set.addDir(path, log); err != nil {
 			set.Close()
@@ -69,7 +76,7 @@ func (s *Set) addDir(path string, log *slog.Logger) error {
 	first := len(s.Files)
 	for _, name := range names {
 		if spoolFile(name) && !strings.HasSuffix(name, journalSuffix) {
-			s.Files = append(s.Files, newFile(d, name))
+			s.add(newFile(d, name))
 		}
 	}
 	slices.SortFunc(s.Files[first:], byAge)
@@ -95,8 +102,17 @@ func (s *Set) addFile(path string) error {
 	s.dirs = append(s.dirs, d)
 	file := newFile(d, filepath.Base(real))
 	file.Path = path
-	s.Files = append(s.Files, file)
+	s.add(file)
 	return nil
+}
+
+// add adds a file, once.
+func (s *Set) add(f *File) {
+	key := fileKey{f.dir.id(), f.name}
+	if !s.seen[key] {
+		s.seen[key] = true
+		s.Files = append(s.Files, f)
+	}
 }
 
 // Close closes the directories.

@@ -100,6 +100,27 @@ func (w *Writer) prune(room int64) error {
 	return errors.Join(failures...)
 }
 
+// makeRoom removes what was replayed, to the last file, when the disk is full:
+// it is worth less than a dead letter. It tells whether that made any room.
+func (w *Writer) makeRoom() bool {
+	files, err := w.dir.stored()
+	if err != nil {
+		return false
+	}
+	made := false
+	for _, s := range files {
+		if !s.replayed {
+			continue
+		}
+		gone, err := w.removeStored(s, false)
+		if err != nil {
+			w.cfg.Log.Warn("spool file could not be removed", "file", w.dir.join(s.name), "err", err)
+		}
+		made = made || gone
+	}
+	return made
+}
+
 func cmpBool(a, b bool) int {
 	switch {
 	case a == b:
@@ -207,7 +228,10 @@ func (w *Writer) lookAround() {
 	if err != nil {
 		w.cfg.Log.Warn("spool could not be pruned", "dir", w.dir.path, "err", err)
 	}
-	pending, oldest, err := w.survey.take(w.dir)
+	pending, oldest, err := w.survey.take(w.dir, w.stopping)
+	if errors.Is(err, errStopping) {
+		return
+	}
 	if err != nil {
 		w.cfg.Log.Warn("spool could not be counted", "dir", w.dir.path, "err", err)
 		return
@@ -220,7 +244,19 @@ func (w *Writer) lookAround() {
 	}
 }
 
-func (s *survey) take(d *dir) (pending, oldest int64, err error) {
+// errStopping ends a look around that nobody waits for any more.
+var errStopping = errors.New("stopping")
+
+func (w *Writer) stopping() error {
+	select {
+	case <-w.stop:
+		return errStopping
+	default:
+		return nil
+	}
+}
+
+func (s *survey) take(d *dir, goOn func() error) (pending, oldest int64, err error) {
 	names, err := d.names()
 	if err != nil {
 		return 0, 0, err
@@ -233,7 +269,7 @@ func (s *survey) take(d *dir) (pending, oldest int64, err error) {
 		}
 		got, ok := s.seen[name]
 		if at := fingerprint(d, name); !ok || got.at != at {
-			if got, err = surveyFile(newFile(d, name)); err != nil {
+			if got, err = surveyFile(newFile(d, name), goOn); err != nil {
 				return 0, 0, err
 			}
 			got.at = at
@@ -259,17 +295,17 @@ func fingerprint(d *dir, name string) (at [4]int64) {
 
 // surveyFile counts what waits. Truncated copies do not: their entries are in
 // Loki, and they are replayed only when asked for.
-func surveyFile(f *File) (surveyed, error) {
+func surveyFile(f *File, goOn func() error) (surveyed, error) {
 	var got surveyed
 	_, err := f.Read(func(l *Letter, s Status) error {
 		if s.final() || l.Reason() == record.TruncatedCopy {
-			return nil
+			return goOn()
 		}
 		got.pending++
 		if at, ok := l.Captured(); ok && (got.oldest == 0 || at < got.oldest) {
 			got.oldest = at
 		}
-		return nil
+		return goOn()
 	}, func(*Damage) {})
 	return got, err
 }

@@ -83,6 +83,9 @@ func (w *Writer) Append(lines [][]byte) error {
 	}
 	for len(lines) > 0 {
 		n, err := w.appendSome(lines)
+		if full(err) && w.makeRoom() {
+			n, err = w.appendSome(lines)
+		}
 		if err != nil {
 			w.stats.WriteErrors++
 			return sysexits.Wrap(sysexits.IOErr, fmt.Errorf("write to spool: %w", err))
@@ -90,6 +93,10 @@ func (w *Writer) Append(lines [][]byte) error {
 		lines = lines[n:]
 	}
 	return nil
+}
+
+func full(err error) bool {
+	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)
 }
 
 // appendSome writes as many lines as the current file takes, at least one.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"slices"
 	"sync"
@@ -28,6 +29,9 @@ type Config struct {
 	RunID   string
 	Program string
 	Log     *slog.Logger
+
+	// Watch, if set, gets a function that tells how far the run is.
+	Watch func(snapshot func() Result)
 }
 
 // Result is what became of the records.
@@ -86,34 +90,53 @@ type run struct {
 
 	mu     sync.Mutex
 	result Result
+	broken bool // by a failure of our own
 }
 
 // Run replays. The error, if any, bears the exit status.
 func Run(ctx context.Context, cfg Config) (Result, error) {
 	r := &run{Config: cfg, byKey: map[string]*group{}}
 	r.result.FailedFor = map[string]int64{}
-	defer r.release()
-	if err := r.plan(); err != nil {
-		return r.result, err
+	err := r.plan()
+	r.broken = err != nil
+	if r.Watch != nil {
+		r.Watch(r.snapshot)
 	}
-	if len(r.items) > 0 && ctx.Err() == nil {
-		if err := r.replay(ctx); err != nil {
-			return r.result, err
-		}
+	if err == nil && len(r.items) > 0 && ctx.Err() == nil {
+		err = r.replay(ctx)
 	}
 	r.result.Stopped = ctx.Err() != nil
-	for _, g := range r.groups {
-		if err := g.claim.Finish(r.Delete); err != nil {
-			return r.result, err
-		}
+	if ferr := r.finishAll(); err == nil {
+		err = ferr
 	}
-	return r.result, r.verdict()
+	if err == nil {
+		err = r.verdict()
+	}
+	return r.result, err
 }
 
-func (r *run) release() {
+// finishAll gives all groups back. After a failure of our own they keep their
+// names: what was counted may not be what is on the disk. After one of the
+// command, what was committed counts.
+func (r *run) finishAll() error {
+	var failure error
 	for _, g := range r.groups {
-		g.claim.Release()
+		if r.broken {
+			g.claim.Release()
+		} else {
+			failure = errors.Join(failure, r.finish(g))
+		}
 	}
+	return failure
+}
+
+// snapshot is how far the run is.
+func (r *run) snapshot() Result {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	res := r.result
+	res.FailedFor, res.FailedFiles = maps.Clone(res.FailedFor), slices.Clone(res.FailedFiles)
+	return res
 }
 
 // plan claims the files and lists what is to be sent, in order.
@@ -121,6 +144,9 @@ func (r *run) plan() error {
 	limit := fileLimit()
 	var busy [][]*spool.File
 	for _, files := range r.Set.Groups() {
+		if r.nothingLeft(files) {
+			continue
+		}
 		if len(r.groups) >= limit {
 			busy = append(busy, files)
 			continue
@@ -142,7 +168,48 @@ func (r *run) plan() error {
 		r.items = r.items[:r.Limit]
 	}
 	r.result.Send = int64(len(r.items))
+	if err := r.letGo(); err != nil {
+		return err
+	}
 	return r.countBusy(busy)
+}
+
+// nothingLeft tells a group of which only such files are there that hold nothing
+// to be sent.
+func (r *run) nothingLeft(files []*spool.File) bool {
+	for _, s := range []spool.Status{spool.Replayed, spool.Discarded} {
+		if slices.Contains(r.Selection.Statuses, s) {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(files, func(f *spool.File) bool { return !f.Replayed() })
+}
+
+// letGo gives back the groups of which nothing is sent, so that others can have
+// them meanwhile.
+func (r *run) letGo() error {
+	busy := map[*group]bool{}
+	for _, it := range r.items {
+		busy[it.group] = true
+	}
+	kept := r.groups[:0]
+	var failure error
+	for _, g := range r.groups {
+		if busy[g] {
+			kept = append(kept, g)
+			continue
+		}
+		failure = errors.Join(failure, r.finish(g))
+		delete(r.byKey, g.key)
+	}
+	r.groups = kept
+	return failure
+}
+
+// finish names the files of a group for what they are now, and gives it back.
+func (r *run) finish(g *group) error {
+	defer g.claim.Release()
+	return g.claim.Finish(r.Delete)
 }
 
 // fileLimit is how many groups may be claimed at once: each takes up to four

@@ -92,6 +92,7 @@ func (r *run) replay(ctx context.Context) error {
 	}
 	r.giveBack()
 	if s.err != nil {
+		r.broken = true
 		return s.err
 	}
 	return end
