@@ -174,6 +174,11 @@ func printRecords() {
 			time.Sleep(pause)
 		case "raw":
 			fmt.Print(value)
+		case "day": // so many, spread over the last day, in time order
+			n, _ := strconv.Atoi(value)
+			for k := range n {
+				printRecord(k, key, eventType, fmt.Sprint("row ", k), 24*time.Hour-time.Duration(k)*24*time.Hour/time.Duration(n))
+			}
 		case "run":
 			fmt.Printf(`{"checkpoint_only":true,"run":{"program":"sf-pull","run_id":"the-first","at":"2026-07-01T00:00:00Z"%s}}`+"\n", value)
 		case "long":

@@ -231,7 +231,7 @@ func NewEngine(cfg EngineConfig) (*Engine, error) {
 		cfg: cfg, log: cfg.Log, start: time.Now(), daily: daily,
 		wake: make(chan struct{}, 1), space: make(chan struct{}, 1), stopped: make(chan struct{}),
 		labels: newLabelCache(), accounts: map[string]*SourceAccount{}, streams: map[string]*stream{},
-		blocks: blocks{max: int(cfg.BufferBytes / 8)}, rates: newRates(cfg.Egress), newStreams: newHourly(cfg.NewStreams),
+		rates: newRates(cfg.Egress), newStreams: newHourly(cfg.NewStreams),
 		failingSince: never, misconfiguredSince: never, lastSuccess: never,
 		outageBackoff: backoff.New(minBackoff, maxBackoff), breaker: newBreaker(), tracker: newTracker(),
 	}

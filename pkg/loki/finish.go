@@ -132,6 +132,7 @@ func (e *Engine) settleBatch(b *batch, captured bool) {
 		}
 	}
 	e.memory -= int64(b.mem.size) + int64(len(b.entries))*entryBytes
+	e.blocks.max = int(e.cfg.BufferBytes - e.memory) // what is free counts too
 	b.mem.release(&e.blocks)
 	e.lastSettled = e.now()
 	e.acksDue = e.lastSettled

@@ -39,8 +39,9 @@ func (e *Engine) read(in io.Reader) {
 	var rec record.Record
 	for {
 		err := reader.Read(&rec)
-		var invalid *record.InvalidError
-		if err == nil || errors.As(err, &invalid) {
+		if err == nil {
+			err = e.add(&rec, nil)
+		} else if invalid := invalidError(err); invalid != nil {
 			err = e.add(&rec, invalid)
 		}
 		if err != nil {
@@ -55,6 +56,14 @@ func (e *Engine) read(in io.Reader) {
 			}
 		}
 	}
+}
+
+func invalidError(err error) *record.InvalidError {
+	var invalid *record.InvalidError
+	if errors.As(err, &invalid) {
+		return invalid
+	}
+	return nil
 }
 
 // inputError gives the end of the input its exit status.
