@@ -74,6 +74,9 @@ type Org struct {
 	used     int64
 	nextID   int
 	skew     time.Duration
+
+	buses     []*Bus
+	announced []string // objects that only describe shows
 }
 
 // NewOrg starts an org. It panics when it cannot listen.
@@ -154,6 +157,12 @@ var processKey = sync.OnceValue(func() *rsa.PrivateKey {
 // Close stops the org, and whatever still waits for an answer.
 func (o *Org) Close() {
 	close(o.done)
+	o.mu.Lock()
+	buses := o.buses
+	o.mu.Unlock()
+	for _, b := range buses {
+		b.Close()
+	}
 	o.server.CloseClientConnections()
 	o.server.Close()
 }

@@ -325,6 +325,12 @@ func (o *Org) describeGlobal(w *writer) {
 		known[name] = true
 	}
 	o.locked(func() {
+		for _, name := range o.announced {
+			if !known[name] {
+				known[name] = true
+				list = append(list, map[string]any{"name": name, "label": name, "queryable": false, "custom": strings.HasSuffix(name, "__e")})
+			}
+		}
 		for _, t := range o.tables {
 			if !known[t.Name] && !t.Hidden {
 				list = append(list, map[string]any{"name": t.Name, "label": t.Name, "queryable": true, "custom": strings.HasSuffix(t.Name, "__c"), "keyPrefix": t.KeyPrefix})
