@@ -106,10 +106,12 @@ type chaos struct {
 
 // round pulls a source with a few kills.
 func (c *chaos) round(b *bench, want tally) {
-	srv := loki(b.t, lokitest.Config{Latency: time.Duration(c.rng.IntN(4)) * time.Millisecond})
-	b.shell = []string{"dash", "bash"}[c.rng.IntN(2)]
-	b.set("LOKI="+srv.URL, "PUSH=--batch-entries "+[]string{"1000", "17"}[c.rng.IntN(2)])
-	armed := 2 + c.rng.IntN(6)
+	srv := loki(b.t, lokitest.Config{Latency: time.Duration(5+c.rng.IntN(30)) * time.Millisecond})
+	b.shell = shells[c.rng.IntN(2)]
+	// With little room in loki-push, sf-pull is held up by a slow Loki too.
+	b.set("LOKI="+srv.URL, fmt.Sprintf("PUSH=--batch-entries %d --buffer-bytes %dKiB --in-flight %d",
+		[]int{1000, 17, 5}[c.rng.IntN(3)], []int{24 << 10, 100, 400}[c.rng.IntN(3)], 1+c.rng.IntN(4)))
+	armed := 4 + c.rng.IntN(8)
 	for run := 0; ; run++ {
 		for _, name := range stages {
 			_ = os.Remove(b.path(name + ".pid"))
@@ -150,7 +152,7 @@ func (c *chaos) round(b *bench, want tally) {
 func (c *chaos) kill(r *running, srv *lokitest.Server) {
 	stage := c.rng.IntN(len(stages))
 	if c.rng.IntN(2) == 0 {
-		timer := time.NewTimer(time.Duration(c.rng.IntN(400)) * time.Millisecond)
+		timer := time.NewTimer(time.Duration(c.rng.IntN(250)) * time.Millisecond)
 		defer timer.Stop()
 		select {
 		case <-timer.C:
@@ -159,7 +161,7 @@ func (c *chaos) kill(r *running, srv *lokitest.Server) {
 		}
 		return
 	}
-	at, store, reset := int64(c.rng.IntN(12)), c.rng.IntN(2) == 0, c.rng.IntN(2) == 0
+	at, store, reset := int64(c.rng.IntN(8)), c.rng.IntN(2) == 0, c.rng.IntN(2) == 0
 	var seen atomic.Int64
 	hit := make(chan bool, 1)
 	srv.Script(func(int, lokitest.Request) *lokitest.Answer {

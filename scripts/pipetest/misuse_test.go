@@ -34,16 +34,18 @@ const (
 
 var misuses = []misuse{
 	// What is missing or misspelt.
-	{"no source", "sf-pull", nil, 64, `^sf-pull: .*(elf|source)`},
+	{"no source", "sf-pull", nil, 64, `^sf-pull: a subcommand is needed`},
 	{"a source that is none", "sf-pull elfs", nil, 64, `^sf-pull: .*"elfs"`},
 	{"no event type", "sf-pull elf", nil, 64, `^sf-pull: .*--event-type`},
-	{"no login URL", "SF_PULL_LOGIN_URL= " + orgPull, nil, 64, `^sf-pull: .*--login-url`},
-	{"no client id", "SF_PULL_CLIENT_ID= " + orgPull, nil, 64, `^sf-pull: .*--client-id`},
-	{"no key", "SF_PULL_PRIVATE_KEY_FILE= " + orgPull, nil, 64, `^sf-pull: .*--private-key-file`},
+	{"no client id", "unset SF_PULL_CLIENT_ID; " + orgPull, nil, 64, `^sf-pull: .*--client-id`},
+	{"no key", "unset SF_PULL_PRIVATE_KEY_FILE; " + orgPull, nil, 64, `^sf-pull: .*--private-key-file`},
+	{"no user", "unset SF_PULL_USERNAME; " + orgPull, nil, 64, `^sf-pull: .*--username`},
+	{"no secret", orgPull + " --auth client-credentials", nil, 64, `^sf-pull: .*--client-secret-file`},
+	{"a secret that is blank", "SF_PULL_PRIVATE_KEY_FILE= " + orgPull, nil, 78, `^sf-pull: .*SF_PULL_PRIVATE_KEY_FILE`},
 	{"no URL of Loki", "loki-push <records", nil, 64, `^loki-push: .*--url`},
-	{"a URL that is none", "loki-push --url nowhere <records", nil, 64, `^loki-push: .*nowhere`},
+	{"a URL that is none", "loki-push --url nowhere <records", nil, 64, `^loki-push: .*--url`},
 	{"no store", "ckpt commit <acks", nil, 64, `^ckpt: .*(store|STORE)`},
-	{"no command to replay with", "dl-replay run --spool dead", nil, 64, `^dl-replay: .*--`},
+	{"no command to replay with", "dl-replay run --spool dead", nil, 64, `^dl-replay: no command`},
 	{"a flag that is none", onePush + " --flush 1s <records", nil, 64, `^loki-push: .*-flush`},
 	{"a size that is none", onePush + " --batch-bytes lots <records", nil, 64, `^loki-push: .*batch-bytes`},
 	{"a time that is none", orgPull + " --since yesterday", nil, 64, `^sf-pull: .*since`},
@@ -79,28 +81,28 @@ var misuses = []misuse{
 	{"another org", orgPull + " --org-id 00D000000000002AAA", nil, 78, `^sf-pull: .*00D000000000002`},
 	{"a page in place of a token", orgPull, func(d *day) {
 		d.org.Fault("/oauth2/token", sftest.Fault{HTML: true, Times: -1})
-	}, 75, `^sf-pull: .*HTML`},
+	}, 75, `^sf-pull: .*not a token`},
 
-	// What Loki refuses, after a minute of patience.
-	{"no tenant", onePush + " <records", func(d *day) {
+	// What Loki refuses. Without --give-up it is tried for a minute.
+	{"no tenant", onePush + " --give-up 1s <records", func(d *day) {
 		d.set("LOKI=" + loki(d.t, lokitest.Config{MultiTenant: true}).URL)
 	}, 77, `^loki-push: .*401.*no org id`},
-	{"a wrong token", onePush + " --token-file token <records", func(d *day) {
+	{"a wrong token", onePush + " --give-up 1s --token-file token <records", func(d *day) {
 		d.write("token", "wrong\n")
 		d.set("LOKI=" + loki(d.t, lokitest.Config{Tokens: []string{"right"}}).URL)
 	}, 77, `^loki-push: .*401`},
-	{"a wrong path", onePush + "/wrong <records", nil, 78, `^loki-push: .*404`},
-	{"a page in place of Loki", onePush + " <records", func(d *day) {
+	{"a wrong path", onePush + "/wrong --give-up 1s <records", nil, 78, `^loki-push: .*404`},
+	{"a page in place of Loki", onePush + " --give-up 1s <records", func(d *day) {
 		d.srv.Script(func(int, lokitest.Request) *lokitest.Answer {
 			return &lokitest.Answer{Status: 200, Body: "<html><body>Sign in</body></html>"}
 		})
-	}, 78, `^loki-push: .*HTML`},
+	}, 78, `^loki-push: .*Sign in`},
 	{"a letter of another tenant", onePush + " --tenant 7 <letter", func(d *day) {
 		d.write("letter", `{"ts":"`+time.Now().UTC().Format(time.RFC3339)+`","labels":{"a":"b"},"line":"x","reason":"bad_request","dead_letter":{"v":1,"tenant":"8"}}`+"\n")
 	}, 78, `^loki-push: .*tenant.*8`},
 	{"a certificate that nobody knows", onePush + " --give-up 1s <records", func(d *day) {
 		d.set("LOKI=" + loki(d.t, lokitest.Config{TLS: &tls.Config{}}).URL)
-	}, 69, `^loki-push: .*certificate`},
+	}, 78, `^loki-push: .*certificate`},
 
 	// Streams that are none.
 	{"a record that is none", `{ head -n 5 records; echo "{]"; } | ` + onePush, nil, 65, `^loki-push: .*line 6\b`},

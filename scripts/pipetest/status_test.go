@@ -109,15 +109,15 @@ func TestStatusOfKills(t *testing.T) {
 				killed := make(chan bool, 1)
 				srv.Script(func(n int, _ lokitest.Request) *lokitest.Answer {
 					if n == 3 {
-						// sf-pull would be done by now if it were not for a reader that does not read.
 						killed <- r.kill(stage)
 					}
 					return nil
 				})
 				end := r.wait()
 				did := <-killed
-				if status := []int{75, 75, 137}[i]; did && end.status != status {
-					t.Errorf("want %d: %v", status, end)
+				// The last record of a killed sf-pull may be torn.
+				if want := [][]int{{75, 74}, {75}, {137}}[i]; did && !slices.Contains(want, end.status) {
+					t.Errorf("want one of %v: %v", want, end)
 				}
 				srv.Script(nil)
 				b.ok(killable)
