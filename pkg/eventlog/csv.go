@@ -15,9 +15,9 @@ const (
 	// record. The readers of the record stream take objects of 32 MiB.
 	DefaultRowLimit = 32 << 20
 
-	scanBuffer = 128 << 10 // what a Scanner holds while rows are ordinary
-	slack      = 8         // bytes after the data that the word-wise search may look at
-	keepOfHuge = 16 << 20  // bytes kept of a row over the limit: as base64 they fit into a record
+	scanBuffer = 64 << 10 // what a Scanner holds while rows are ordinary
+	slack      = 8        // bytes after the data that the word-wise search may look at
+	keepOfHuge = 16 << 20 // bytes kept of a row over the limit: as base64 they fit into a record
 )
 
 // ErrRow is wrapped by what Row.Bad holds.

@@ -280,12 +280,14 @@ type fetcher struct {
 
 const (
 	fetchWindows = 16
+	windowLeast  = 4 << 10 // of a place that is visited for the first time
 	windowSize   = 32 << 10
 )
 
 type window struct {
 	begin, end int64
 	used       int64
+	size       int // of the next reading: a place that goes on reads more at a time
 	data       []byte
 }
 
@@ -298,18 +300,24 @@ func (f *fetcher) fetch(offset int64, size int) ([]byte, error) {
 		return f.fetchSingle(offset, size)
 	}
 	f.clock++
-	oldest := &f.windows[0]
+	next := &f.windows[0]
 	for i := range f.windows {
 		w := &f.windows[i]
-		if offset >= w.begin && offset+int64(size) <= w.end {
+		switch {
+		case offset < w.begin || offset > w.end || w.end == 0:
+			if w.used < next.used {
+				next = w
+			}
+			continue
+		case offset+int64(size) <= w.end:
 			w.used = f.clock
 			return w.data[offset-w.begin:], nil
 		}
-		if w.used < oldest.used {
-			oldest = w
-		}
+		w.size = min(2*w.size, windowSize)
+		return w.open(f.b, offset, size, f.clock)
 	}
-	return oldest.open(f.b, offset, size, f.clock)
+	next.size = windowLeast
+	return next.open(f.b, offset, size, f.clock)
 }
 
 func (w *window) open(b body, offset int64, size int, clock int64) ([]byte, error) {
@@ -317,7 +325,7 @@ func (w *window) open(b body, offset int64, size int, clock int64) ([]byte, erro
 		w.data = make([]byte, windowSize+slack)
 	}
 	w.begin, w.end, w.used = 0, 0, 0
-	n, err := b.ReadAt(w.data[:windowSize], offset)
+	n, err := b.ReadAt(w.data[:max(w.size, size)], offset)
 	if n < size {
 		return nil, cmp.Or(err, io.ErrUnexpectedEOF)
 	}
