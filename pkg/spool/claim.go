@@ -343,8 +343,10 @@ func (c *Claim) appendLine(line []byte) (end int64, err error) {
 		return 0, err
 	}
 	if _, err := failed.data.Write(line); err != nil {
-		err = errors.Join(err, failed.data.Truncate(failed.size))
-		return 0, sysexits.Wrap(sysexits.IOErr, fmt.Errorf("write %s: %w", failed.file.Path, err))
+		if terr := failed.data.Truncate(failed.size); terr != nil {
+			c.log.Warn("file may end inside a record", "file", failed.file.Path, "err", terr)
+		}
+		return 0, sysexits.Wrap(sysexits.IOErr, err)
 	}
 	failed.size += int64(len(line))
 	failed.records++
@@ -423,7 +425,7 @@ func (f *claimed) openJournal(c *Claim) error {
 func (c *Claim) Commit() error {
 	if failed := c.failedFile(); failed != nil && failed.grown {
 		if err := failed.data.Sync(); err != nil {
-			return sysexits.Wrap(sysexits.IOErr, fmt.Errorf("write %s: %w", failed.file.Path, err))
+			return sysexits.Wrap(sysexits.IOErr, err)
 		}
 		failed.grown = false
 	}

@@ -201,14 +201,14 @@ func (j *journal) commit() error {
 	}
 	j.noted = j.noted[:0]
 	if err := j.f.Sync(); err != nil {
-		return sysexits.Wrap(sysexits.IOErr, fmt.Errorf("write journal: %w", err))
+		return sysexits.Wrap(sysexits.IOErr, err)
 	}
 	return nil
 }
 
 func (j *journal) write(entries []byte) error {
 	if _, err := j.f.Write(entries); err != nil {
-		return sysexits.Wrap(sysexits.IOErr, fmt.Errorf("write journal: %w", err))
+		return sysexits.Wrap(sysexits.IOErr, err)
 	}
 	return nil
 }

@@ -149,3 +149,23 @@ func TestPendingIsCounted(t *testing.T) {
 		t.Errorf("%d pending after another", got)
 	}
 }
+
+// When the disk is full, what was replayed goes, and nothing else.
+func TestRoomOnAFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	putFile(t, dir, "a-20261128-000001.ndjson", 2*day, sample(1, "too_old"))
+	putFile(t, dir, "a-20261129-000001.ndjson.replayed", day, sample(2, "too_old"))
+	w := openWriter(t, Config{Dir: dir, Instance: "a", Now: at(testTime)})
+	if !w.makeRoom() {
+		t.Error("no room was made")
+	}
+	if w.makeRoom() {
+		t.Error("room was made of nothing")
+	}
+	wantListing(t, dir, "a-20261128-000001.ndjson")
+	for err, want := range map[error]bool{unix.ENOSPC: true, unix.EDQUOT: true, unix.EIO: false, nil: false} {
+		if full(err) != want {
+			t.Errorf("full(%v) is %v", err, !want)
+		}
+	}
+}

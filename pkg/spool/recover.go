@@ -70,6 +70,7 @@ func (c *Claim) adopt(failed *claimed) error {
 	if err != nil || len(loose) == 0 {
 		return err
 	}
+	failed.grown = true // the killed run may not have waited for the disk
 	for _, f := range c.files {
 		err := f.each(0, func(l *Letter, s Status) error {
 			ends := loose[l.ID()]
