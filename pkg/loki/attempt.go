@@ -10,7 +10,6 @@ import (
 // answered takes in what one answer means for the entries of its request.
 func (e *Engine) answered(r *request, v Verdict, a *Answer) {
 	e.noteAnswer(r, &v, a)
-	g := r.group
 	switch v.Class {
 	case Stored:
 		e.succeeded(r.stream)
@@ -29,12 +28,8 @@ func (e *Engine) answered(r *request, v Verdict, a *Answer) {
 		e.learn(r, &v)
 		e.halveOr(r, func(i int32) { e.refuse(r, i, record.Oversized, &v, false) })
 	case RateLimited, StreamRate:
-		g.tries.rate++
 		e.troubled(r, &v)
-		if len(r.entries) > 1 && (v.Limit > 0 && max(v.Bytes, r.line) > v.Limit || g.tries.rate >= 5) {
-			e.learn(r, &v)
-			e.halve(r)
-		}
+		e.splitOverBurst(r, &v)
 	case StreamLimit:
 		e.troubled(r, &v)
 	case Busy:
@@ -120,6 +115,28 @@ func (e *Engine) halveOr(r *request, decide func(i int32)) {
 	r.batch.notSpotless()
 	decide(r.entries[0])
 	e.popGroup(r.batch)
+}
+
+// splitOverBurst halves a request that is larger than a rate limit ever lets
+// pass. The text names the rate; the burst is at least that, as a rule. Where
+// it is not, or nothing is named, it shows by others that are stored.
+func (e *Engine) splitOverBurst(r *request, v *Verdict) {
+	t := &r.group.tries
+	if t.rate == 0 && t.same == 0 {
+		t.successes = e.successes
+	}
+	t.rate++
+	switch {
+	case len(r.entries) == 1:
+	case v.Limit > 0 && max(v.Bytes, r.line) > v.Limit:
+		e.learn(r, v)
+		e.halve(r)
+	case t.rate >= patience && e.successes > t.successes:
+		e.halve(r)
+	case t.rate >= patience && !r.batch.halved:
+		r.batch.halved = true
+		e.halve(r)
+	}
 }
 
 // suspectServerError looks into a group that meets the same 5xx again and

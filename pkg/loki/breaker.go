@@ -52,8 +52,12 @@ func harmless(r record.Reason) bool {
 // trips asks the breaker about a batch that is about to be captured, and ends
 // the run when it opens: this batch is then neither captured nor acknowledged,
 // so that a restart finds everything as it was.
+//
+// There are two, because what is judged here is decided as it is read, and
+// what Loki judges much later: in one window, in the order of the decisions,
+// the refusals of a whole buffer would come before all that passes.
 func (e *Engine) trips(b *batch) bool {
-	if !e.cfg.Breaker {
+	if !e.cfg.Breaker || b.stream == nil {
 		return false
 	}
 	for i := range b.entries {
@@ -64,7 +68,7 @@ func (e *Engine) trips(b *batch) bool {
 		case entryRefused:
 			f := &b.faults[en.fault]
 			if !harmless(f.reason) && (e.breaker.see(f.reason) || b.stops) {
-				e.fail(e.breakerError(b, f))
+				e.fail(breakerError(e.breaker, f, b.stops))
 				return true
 			}
 		}
@@ -72,9 +76,26 @@ func (e *Engine) trips(b *batch) bool {
 	return false
 }
 
-func (e *Engine) breakerError(b *batch, f *fault) error {
-	what := fmt.Sprintf("%d of the last %d entries were", e.breaker.counts[f.reason], len(e.breaker.window))
-	if b.stops {
+// tripsHere asks the breaker about an entry that was judged here, nil if it
+// passed.
+func (e *Engine) tripsHere(f *fault) bool {
+	if !e.cfg.Breaker || e.cfg.DryRun {
+		return false
+	}
+	if f == nil {
+		e.breakerHere.see("")
+		return false
+	}
+	if harmless(f.reason) || !e.breakerHere.see(f.reason) {
+		return false
+	}
+	e.fail(breakerError(e.breakerHere, f, false))
+	return true
+}
+
+func breakerError(k *breaker, f *fault, stops bool) error {
+	what := fmt.Sprintf("%d of the last %d entries were", k.counts[f.reason], len(k.window))
+	if stops {
 		what = "every entry will be"
 	}
 	err := sysexits.Errorf(sysexits.Config, "stopped by the breaker: %s refused as %s: %s", what, f.reason, f.detail)

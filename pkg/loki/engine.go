@@ -193,7 +193,8 @@ type Engine struct {
 	outageBackoff      *backoff.Backoff
 	facts              []EntryFacts
 	suspects           []Suspect
-	breaker            *breaker
+	breaker            *breaker // for what Loki refuses
+	breakerHere        *breaker // for what is refused here
 
 	// Settlement.
 	tracker      *tracker
@@ -233,7 +234,7 @@ func NewEngine(cfg EngineConfig) (*Engine, error) {
 		labels: newLabelCache(), accounts: map[string]*SourceAccount{}, streams: map[string]*stream{},
 		rates: newRates(cfg.Egress), newStreams: newHourly(cfg.NewStreams),
 		failingSince: never, misconfiguredSince: never, lastSuccess: never,
-		outageBackoff: backoff.New(minBackoff, maxBackoff), breaker: newBreaker(), tracker: newTracker(),
+		outageBackoff: backoff.New(minBackoff, maxBackoff), breaker: newBreaker(), breakerHere: newBreaker(), tracker: newTracker(),
 	}
 	e.letterCounts = map[record.Reason]int64{}
 	e.wall()
@@ -396,6 +397,7 @@ func (e *Engine) step() (time.Duration, bool) {
 		e.swept = now
 		e.sweep(now)
 		e.logHolds(now)
+		e.logProgress()
 	}
 	done := e.over(now)
 	e.writeAcks(now, false)

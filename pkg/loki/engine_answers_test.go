@@ -422,6 +422,11 @@ func randomTrial(t *testing.T, seed uint64) {
 			a = textAnswer(413, "request body too large")
 		case 5:
 			a = textAnswer(401, "no org id")
+		case 6: // hangs until the client's own time limit, stored or not
+			if r := answersBool(tr, answers); r {
+				tr.loki.store(p)
+			}
+			a = Answer{Status: hang}
 		default:
 			return nil
 		}
@@ -438,6 +443,12 @@ func randomTrial(t *testing.T, seed uint64) {
 	pr.Close()
 	<-writing
 	checkRandomTrial(t, tr, sent)
+}
+
+func answersBool(tr *trial, r *rand.Rand) bool {
+	tr.loki.mu.Lock()
+	defer tr.loki.mu.Unlock()
+	return r.IntN(2) == 0
 }
 
 func checkRandomTrial(t *testing.T, tr *trial, sent []sentRecord) {

@@ -127,6 +127,32 @@ func TestTheBreakerOpens(t *testing.T) {
 	})
 }
 
+// Bad entries that are found here are decided long before their good
+// neighbours are; that must not make them look like the majority.
+func TestTheBreakerSeesTheOrderOfTheInput(t *testing.T) {
+	for _, tc := range []struct {
+		every int
+		code  sysexits.Code
+	}{{5, 0}, {2, sysexits.Config}} {
+		bubble(t, func(t *testing.T, tr *trial) {
+			for i := range 5000 {
+				tr.entry("k", fmt.Sprint(i), "good", time.Minute)
+				if i%tc.every == 1 {
+					tr.input.WriteString(`{"labels":{"a":"b"},"line":"no time","checkpoint_key":"k","checkpoint_value":"x"}` + "\n")
+				}
+				if tc.every == 2 {
+					tr.input.WriteString(`{"labels":{"a":"b"},"line":"no time","checkpoint_key":"k","checkpoint_value":"x"}` + "\n")
+				}
+			}
+			tr.loki.latency = 10 * time.Second
+			tr.start()
+			if tr.code() != tc.code {
+				t.Errorf("one in %d: %v", tc.every, tr.err)
+			}
+		})
+	}
+}
+
 func TestTheBreakerOpensAtOnce(t *testing.T) {
 	for name, set := range map[string]func(*modelLoki){
 		"metadata_disallowed": func(m *modelLoki) { m.noMeta = true },

@@ -113,8 +113,9 @@ func (e *Engine) add(rec *record.Record, invalid *record.InvalidError) error {
 	p := placeOf(rec)
 	switch {
 	case invalid != nil:
-		acct := e.accountOf(rec)
-		e.addLocal(rec, acct, p, entryRefused, fault{reason: record.InvalidRecord, detail: invalid.Text, stage: stageCheck})
+		f := fault{reason: record.InvalidRecord, detail: invalid.Text, stage: stageCheck}
+		e.tripsHere(&f)
+		e.addLocal(rec, e.accountOf(rec), p, entryRefused, f)
 	case rec.CheckpointOnly:
 		e.addCheckpoint(p)
 	case rec.Reason != nil && rec.Line == nil:
@@ -201,7 +202,9 @@ func (e *Engine) closeLocal() {
 func (e *Engine) addEntry(rec *record.Record, p position) {
 	set := e.labels.get(e, rec.Labels)
 	ts, md := e.retime(rec, set)
-	if f := e.judgeEntry(set, ts, md); f != nil {
+	f := e.judgeEntry(set, ts, md)
+	e.tripsHere(f)
+	if f != nil {
 		e.addLocal(rec, set.account, p, entryRefused, *f)
 		return
 	}

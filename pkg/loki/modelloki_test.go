@@ -74,8 +74,12 @@ func (m *modelLoki) Push(ctx context.Context, push []byte) Answer {
 	if m.script != nil {
 		if a := m.script(n, p); a != nil {
 			if a.Status == hang {
-				<-ctx.Done()
-				return Answer{Err: ctx.Err()}
+				select {
+				case <-time.After(30 * time.Second): // the client's own limit
+					return Answer{Err: context.DeadlineExceeded}
+				case <-ctx.Done():
+					return Answer{Err: ctx.Err()}
+				}
 			}
 			p.answer = *a
 			return *a
@@ -85,7 +89,7 @@ func (m *modelLoki) Push(ctx context.Context, push []byte) Answer {
 	return p.answer
 }
 
-// hang is a status for scripts: no answer until the client gives up.
+// hang is a status for scripts: no answer before the client's time limit.
 const hang = -1
 
 func (m *modelLoki) begin(p *modelPush) {

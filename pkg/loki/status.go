@@ -21,6 +21,7 @@ type counters struct {
 	ackCount      int64
 	observe       func(time.Duration)
 	logged        answerLog
+	progress      int64 // entries settled when the last minute's line was written
 }
 
 // answerLog keeps an answer that repeats from filling the log.
@@ -152,6 +153,19 @@ func (e *Engine) logHolds(now time.Duration) {
 	}
 	if why := e.holding(); why != "" {
 		e.log.Warn("waiting", "entries", e.waiting, "why", why)
+	}
+}
+
+// logProgress says once a minute what has been done in it.
+func (e *Engine) logProgress() {
+	delivered, lettered := int64(0), int64(0)
+	for _, a := range e.accounts {
+		delivered += a.Delivered
+		lettered += a.DeadLettered
+	}
+	if n := delivered + lettered; n > e.progress {
+		e.log.Info("progress", "delivered", delivered, "dead_lettered", lettered, "unsettled", e.waiting)
+		e.progress = n
 	}
 }
 
