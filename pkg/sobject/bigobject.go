@@ -22,11 +22,16 @@ type batch struct {
 	keys map[feed.Key]bool // of all rows of the window, those written before too
 	size int64
 	room int64
+
+	oldest, atOldest int64 // the time of the last row, and the size of the rows of that time
 }
 
 // tooMany is a window whose rows are more than may wait in memory. Those since
-// a time have been read.
-type tooMany struct{ since int64 }
+// a time have been read; dense: most of them are of that very time.
+type tooMany struct {
+	since int64
+	dense bool
+}
 
 func (e *tooMany) Error() string {
 	return "more rows than --buffer-bytes holds, back to " + feed.DateTime(e.since)
@@ -37,9 +42,14 @@ func (b *batch) add(r *row) (bool, error) {
 	if b.keys[r.key] {
 		return false, nil
 	}
-	b.size += int64(len(r.raw)) + rowOverhead
+	size := int64(len(r.raw)) + rowOverhead
+	if r.time != b.oldest {
+		b.oldest, b.atOldest = r.time, 0
+	}
+	b.size += size
+	b.atOldest += size
 	if b.size > b.room {
-		return true, &tooMany{r.time}
+		return true, &tooMany{r.time, b.atOldest > b.size/2}
 	}
 	b.keys[r.key] = true
 	b.rows = append(b.rows, *r)
@@ -51,18 +61,23 @@ func (b *batch) add(r *row) (bool, error) {
 func (t *series) descending(ctx context.Context, from cursor, upper int64) error {
 	t.limit = most
 	again := 0
+	end := upper // of the next window, whatever its width
 	for lo := from.time; lo < upper; {
 		if err := t.src.enough(); err != nil {
 			return err
 		}
-		hi := upper
+		hi := end
 		if t.width > 0 {
-			hi = min(upper, lo+t.width)
+			hi = min(end, lo+t.width)
 		}
 		b := &batch{keys: map[feed.Key]bool{}, room: t.src.cfg.BufferBytes / int64(t.src.cfg.Concurrency)}
 		err := t.window(ctx, b, lo, hi)
 		var much *tooMany
 		switch {
+		case errors.As(err, &much) && much.dense && hi-lo > millisecond:
+			// That moment is a window of its own.
+			end = max(much.since, lo+millisecond)
+			continue
 		case errors.As(err, &much) && hi-lo > millisecond:
 			t.width = fitting(lo, hi, much.since)
 			t.src.log.Debug("a window has too many rows: it is made smaller", "object", t.sch.name, "from", feed.DateTime(lo), "to", feed.DateTime(lo+t.width))
@@ -80,7 +95,7 @@ func (t *series) descending(ctx context.Context, from cursor, upper int64) error
 			continue
 		}
 		again = 0
-		lo = hi
+		lo, end = hi, upper
 		if b.size < b.room/4 {
 			t.widen(upper - lo)
 		}
@@ -235,7 +250,7 @@ func (t *series) moment(ctx context.Context, at int64, add func(*row) (bool, err
 		return nil
 	}
 	if at > t.pos.Time || !t.pos.Set || at == t.pos.Time && last > t.pos.ID {
-		t.pos.Set, t.pos.Time, t.pos.ID = true, at, last
+		t.moveTo(at, last)
 	}
 	return outputFailed(t.account(at, at+millisecond))
 }

@@ -113,7 +113,7 @@ func (t *series) write(r *row, advance bool) error {
 		r.time = t.rows.fallback(otherwise)
 		t.emit.Fallback()
 	case advance && t.ahead(r):
-		t.pos.Set, t.pos.Time, t.pos.ID, t.moved = true, r.time, r.id, true
+		t.moveTo(r.time, r.id)
 	}
 	t.rows.value = t.rows.value[:0]
 	if t.pos.Set {
@@ -122,6 +122,15 @@ func (t *series) write(r *row, advance bool) error {
 	err := t.emit.Row(t.rows.record(r, t.rows.value), len(r.raw))
 	t.remember(r)
 	return err
+}
+
+// moveTo moves the position. Where reading began matters no more once no overlap
+// reaches it.
+func (t *series) moveTo(at int64, id string) {
+	t.pos.Set, t.pos.Time, t.pos.ID, t.moved = true, at, id, true
+	if t.pos.Start < at-int64(t.src.cfg.Overlap) {
+		t.pos.Start = 0
+	}
 }
 
 // ahead tells whether a row lies behind the position in the order of rows. Once

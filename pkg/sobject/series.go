@@ -222,9 +222,6 @@ func (t *series) from(settled int64) cursor {
 	if w := cfg.Window; w.Fixed() && w.Until.UnixNano()+overlap <= settled {
 		overlap = 0 // nothing can become visible in it any more
 	}
-	if t.pos.Start != 0 && t.pos.Start < t.pos.Time-overlap {
-		t.pos.Start = 0
-	}
 	at := max(feed.Millis(t.pos.Time-overlap), t.pos.Start, t.seen.Horizon())
 	if !cfg.Window.Since.IsZero() {
 		at = max(at, feed.Millis(min(cfg.Window.Since.UnixNano(), t.pos.Time)))
