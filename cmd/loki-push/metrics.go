@@ -8,7 +8,6 @@ import (
 
 	"sf2loki/pkg/cli"
 	"sf2loki/pkg/loki"
-	"sf2loki/pkg/record"
 	"sf2loki/pkg/spool"
 )
 
@@ -22,7 +21,7 @@ func (p *push) watch(letters *destination) {
 	p.app.OnUSR1(func() any { return e.Status() })
 	p.app.Metrics.Collect(func(s *cli.Samples) {
 		collectEngine(s, e.Status())
-		for _, a := range e.Accounts() {
+		for _, a := range withNone(e.Accounts()) {
 			collectAccount(s, &a)
 		}
 		if letters.spool != nil {
@@ -63,6 +62,15 @@ func unix(t *time.Time) float64 {
 	return float64(t.UnixNano()) / 1e9
 }
 
+// withNone makes sure that there is an account without source and event type:
+// its series are there from the start, at zero.
+func withNone(all []loki.SourceAccount) []loki.SourceAccount {
+	if len(all) > 0 && all[0].Source == "" && all[0].EventType == "" {
+		return all
+	}
+	return append(all, loki.SourceAccount{})
+}
+
 // collectAccount tells of one source and event type. The buckets of the lag
 // are plain counters, so that a textfile can go on from them.
 func collectAccount(s *cli.Samples, a *loki.SourceAccount) {
@@ -70,9 +78,8 @@ func collectAccount(s *cli.Samples, a *loki.SourceAccount) {
 	s.Counter("loki_entries_delivered_total", "Entries that Loki stored.", float64(a.Delivered), by...)
 	s.Counter("lines_truncated_total", "Lines that were cut.", float64(a.Truncated), by...)
 	for _, r := range spool.Reasons() {
-		if n := a.Refused[r.Reason]; n > 0 || r.Reason == record.BadRequest {
-			s.Counter("loki_entries_dropped_total", "Entries that will not reach Loki, captured or not.", float64(n), append(by, "reason", string(r.Reason))...)
-		}
+		s.Counter("loki_entries_dropped_total", "Entries that will not reach Loki, captured or not.",
+			float64(a.Refused[r.Reason]), append(by, "reason", string(r.Reason))...)
 	}
 	sum := int64(0)
 	for i, n := range a.Lag.Buckets {
