@@ -28,7 +28,7 @@ func demo(t *testing.T) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return b.set("DEMO="+script, "PATH="+binDir(t)+":"+filepath.Dir(goBinary)+":/usr/local/bin:/usr/bin:/bin")
+	return b.set("DEMO="+script, "HOME="+t.TempDir(), "PATH="+binDir(t)+":"+filepath.Dir(goBinary)+":/usr/local/bin:/usr/bin:/bin")
 }
 
 // alone fails when a process of the script is left.
