@@ -152,10 +152,14 @@ func (s *Source) failed(ctx context.Context, e *emitter, t *series, f *File, err
 	}
 	err = fmt.Errorf("%s of %s, %s: %w", f.ID, f.EventType, f.LogDate.UTC().Format(time.RFC3339), err)
 	status := answered(err)
+	var missing gap
+	if t.pos.begun(f) {
+		missing.Rows = t.pos.rows
+	}
 	switch judge(err) {
 	case gone:
 		s.countFailure(status, err)
-		return s.giveUp(e, t, f, gap{}, err.Error(), status)
+		return s.giveUp(e, t, f, missing, err.Error(), status)
 	case later:
 		s.countFailure(status, err)
 	default:
@@ -174,7 +178,7 @@ func (s *Source) failed(ctx context.Context, e *emitter, t *series, f *File, err
 	if errors.As(err, &part) && !part.unreadable {
 		return nil
 	}
-	return s.giveUp(e, t, f, gap{}, err.Error(), status)
+	return s.giveUp(e, t, f, missing, err.Error(), status)
 }
 
 func (s *Source) countFailure(status int, err error) {

@@ -45,17 +45,29 @@ func parseFile(raw json.RawMessage) (File, error) {
 	if err := json.Unmarshal(raw, &r); err != nil {
 		return File{}, fmt.Errorf("a record of the listing: %w", err)
 	}
-	if _, err := salesforce.ID18(r.ID); err != nil {
-		return File{}, fmt.Errorf("a record of the listing: %w", err)
+	if !validID(r.ID) {
+		return File{}, fmt.Errorf("a record of the listing: %.40q is no Id", r.ID)
 	}
 	f := File{ID: r.ID, EventType: r.EventType, Interval: r.Interval, Length: int64(r.LogFileLength), Sequence: int(r.Sequence)}
 	var err1, err2 error
-	f.LogDate, err1 = salesforce.ParseTime(r.LogDate)
-	f.Created, err2 = salesforce.ParseTime(r.CreatedDate)
+	f.Created, err1 = salesforce.ParseTime(r.CreatedDate)
+	if r.LogDate != "" {
+		f.LogDate, err2 = salesforce.ParseTime(r.LogDate)
+	}
 	if err := errors.Join(err1, err2); err != nil {
 		return File{}, fmt.Errorf("a record of the listing, %s: %w", r.ID, err)
 	}
 	return f, nil
+}
+
+// validID reports whether id has the form of a record's Id.
+func validID(id string) bool {
+	for _, c := range []byte(id) {
+		if !(c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z') {
+			return false
+		}
+	}
+	return len(id) == 15 || len(id) == 18
 }
 
 // Window bounds the events by the LogDate of their files: Since is in it,

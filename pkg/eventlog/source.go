@@ -91,7 +91,7 @@ func (s *Source) Pull(ctx context.Context) error {
 	for {
 		begin := time.Now()
 		err := s.cycle(ctx)
-		s.stats.change(func(t *Totals) { t.Cycle = time.Since(begin) })
+		s.passed(time.Since(begin))
 		if ctx.Err() != nil || !s.cfg.Follow || fatal(err) {
 			return s.final(ctx, err)
 		}
@@ -99,6 +99,20 @@ func (s *Source) Pull(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// passed notes the end of a pass.
+func (s *Source) passed(took time.Duration) {
+	s.stats.change(func(t *Totals) { t.Cycle = took })
+	if !s.cfg.Follow {
+		return // the account says it all
+	}
+	var sum Count
+	for _, c := range s.stats.Totals().Types {
+		sum.add(&c)
+	}
+	s.log.Info("pass", "event_types", len(s.series), "dur", took.Round(time.Millisecond),
+		"files_so_far", sum.Files, "written_so_far", sum.Written, "dead_lettered_so_far", sum.DeadLettered)
 }
 
 // final is the error that a run ends with.

@@ -130,10 +130,10 @@ func parsePosition(text, org string) (position, error) {
 // checkID drops an Id that could not be Salesforce's, and with it what hangs
 // on it. The files of that moment are then read again.
 func (p *position) checkID() error {
-	if p.rows < 0 {
+	if p.rows < 0 || p.id == "" {
 		p.rows = 0
 	}
-	if _, err := salesforce.ID18(p.id); p.id != "" && err != nil {
+	if p.id != "" && !validID(p.id) {
 		err := &idError{fmt.Sprintf("%.40q is no Id of a file: those created at %s are read again", p.id, salesforce.DateTime(p.created))}
 		p.id, p.rows = "", 0
 		return err

@@ -104,6 +104,9 @@ func (s *Source) spell(ctx context.Context) ([]string, error) {
 		return nil, fmt.Errorf("ask which event types there are: %w", err)
 	}
 	if err != nil || len(known) == 0 {
+		if len(names) == 0 {
+			return names, nil
+		}
 		s.log.Warn("the org does not tell which event types it knows: a misspelt one would find nothing", "event_types", names, "err", err)
 		return names, nil
 	}

@@ -1,0 +1,86 @@
+package eventlog
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestAppendTwice(t *testing.T) {
+	for in, want := range map[string]string{
+		"plain":           `plain`,
+		`a"b`:             `a\\\"b`,
+		`a\b`:             `a\\\\b`,
+		"a\nb\r\t":        `a\\nb\\r\\t`,
+		"\x00\x1f\x7f":    "\\\\u0000\\\\u001f\x7f",
+		"é\u2028山<>&":     "é\u2028山<>&",
+		"\xff\xc3":        "\uFFFD\uFFFD",
+		"\xed\xa0\x80":    "\uFFFD\uFFFD\uFFFD",
+		"ends in \\":      `ends in \\\\`,
+		"\uFFFD as it is": "\uFFFD as it is",
+	} {
+		if got := string(appendTwice(nil, []byte(in), false)); got != want {
+			t.Errorf("%q becomes %s, want %s", in, got, want)
+		}
+	}
+}
+
+// FuzzLine reads back what is written for a row of any two cells.
+func FuzzLine(f *testing.F) {
+	f.Add([]byte("a\"b\\"), []byte("\n\x00\xff"))
+	f.Add([]byte(`"""`), []byte("é\u2028"))
+	f.Fuzz(func(t *testing.T, a, b []byte) {
+		quote := func(cell []byte) string { return `"` + strings.ReplaceAll(string(cell), `"`, `""`) + `"` }
+		s := NewScanner(strings.NewReader("A,\"B\"\"\\\"\n"+quote(a)+","+quote(b)+"\n"), 0)
+		first, err := s.Header()
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := newHeader(first)
+		row, err := s.Next()
+		if err != nil || row.Bad != nil {
+			t.Fatal(err, row.Bad)
+		}
+		if !bytes.Equal(row.Cell(0), a) || !bytes.Equal(row.Cell(1), b) {
+			t.Fatalf("cells %q %q", row.Cell(0), row.Cell(1))
+		}
+		var line string
+		if err := json.Unmarshal(append(append([]byte{'"'}, h.appendLine(nil, row)...), '"'), &line); err != nil {
+			t.Fatal(err)
+		}
+		var got map[string]string
+		if err := json.Unmarshal([]byte(line), &got); err != nil {
+			t.Fatalf("%v in %q", err, line)
+		}
+		valid := func(b []byte) string {
+			var out strings.Builder
+			for _, r := range string(b) {
+				out.WriteRune(r)
+			}
+			return out.String()
+		}
+		if got["A"] != valid(a) || got[`B"\`] != valid(b) || len(got) != 2 {
+			t.Fatalf("%q and %q became %q", a, b, got)
+		}
+	})
+}
+
+// FuzzPosition reads any stored value without harm, and its own as they were.
+func FuzzPosition(f *testing.F) {
+	f.Add(`{"v":1,"org":"o","created":"2026-07-01T10:00:00.000Z","id":"0ATxx0000000001AAA","len":5,"order":1,"rows":2,"failing":{"id":"0AT","since":"2026-07-01T10:00:00Z"}}`)
+	f.Add(`{"ids": [["0AT1", "2026-06-30T01:00:00.000+0000"], "0ATlegacy"], "last_created": "2026-06-30T01:00:00.000+0000"}`)
+	f.Add(`2026-07-01`)
+	f.Fuzz(func(t *testing.T, text string) {
+		p, err := parsePosition(text, "")
+		if err != nil || p.done != nil || p.created.Year() < 1 || p.created.Year() > 9999 {
+			return
+		}
+		again, err := parsePosition(string(p.token("")), "")
+		p.created = p.created.Truncate(time.Millisecond)
+		if err != nil || !again.created.Equal(p.created) || again.id != p.id || again.rows != p.rows || again.failing.ID != p.failing.ID {
+			t.Fatalf("%q became %s: %v", text, p.token(""), err)
+		}
+	})
+}
