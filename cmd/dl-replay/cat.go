@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"time"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
@@ -37,6 +38,8 @@ func (c *catCmd) runLine(status *int) error {
 	return err
 }
 
+var errStopped = errors.New("stopped")
+
 func (c *catCmd) exec(ctx context.Context, args []string) error {
 	r, err := c.sel.read(c.app, args)
 	if err != nil {
@@ -47,7 +50,7 @@ func (c *catCmd) exec(ctx context.Context, args []string) error {
 	var line []byte
 	err = r.all(func(_ *spool.File, l *spool.Letter, _ spool.Status) error {
 		if ctx.Err() != nil {
-			return context.Cause(ctx)
+			return errStopped
 		}
 		line = l.AppendLine(line[:0])
 		_, err := out.Write(line)
@@ -55,6 +58,9 @@ func (c *catCmd) exec(ctx context.Context, args []string) error {
 	})
 	if ferr := out.Flush(); ferr != nil {
 		return ferr
+	}
+	if errors.Is(err, errStopped) { // as we were asked to; what was read is out
+		return nil
 	}
 	return err
 }

@@ -225,6 +225,7 @@ func (c *Claim) Index(take func(l *Letter, s Status) bool, damaged func(*Damage)
 		if err != nil {
 			return nil, err
 		}
+		f.known = &fates{size: f.known.size} // the rest may be large, and has been asked all
 	}
 	return items, nil
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -207,6 +208,7 @@ func ignoreGone(err error) error {
 // survey remembers what waits in each file, so that only those that changed are
 // read again.
 type survey struct {
+	mu   sync.Mutex
 	seen map[string]surveyed
 }
 
@@ -257,6 +259,8 @@ func (w *Writer) stopping() error {
 }
 
 func (s *survey) take(d *dir, goOn func() error) (pending, oldest int64, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	names, err := d.names()
 	if err != nil {
 		return 0, 0, err

@@ -20,7 +20,7 @@ type Writer struct {
 	dir    *dir
 	stop   chan struct{}
 	upkeep sync.WaitGroup
-	survey survey // belongs to keepUp
+	survey survey
 
 	mu     sync.Mutex
 	cur    *segment // nil while no file is open

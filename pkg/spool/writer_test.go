@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -334,10 +335,10 @@ func TestFullDisk(t *testing.T) {
 
 func TestClockThatGoesBack(t *testing.T) {
 	dir := t.TempDir()
-	now := testTime
-	w := openWriter(t, Config{Dir: dir, Instance: "a", Now: func() time.Time { return now }})
+	var back atomic.Int64
+	w := openWriter(t, Config{Dir: dir, Instance: "a", Now: func() time.Time { return testTime.Add(-time.Duration(back.Load())) }})
 	mustAppend(t, w, sample(1, "too_old"))
-	now = now.Add(-48 * time.Hour)
+	back.Store(int64(48 * time.Hour))
 	mustAppend(t, w, sample(2, "too_old"))
 	mustAppend(t, w, sample(3, "too_old"))
 	wantListing(t, dir, "a-20261128-000001.ndjson", "a-20261130-000001.ndjson")

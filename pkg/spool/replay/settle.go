@@ -21,7 +21,7 @@ type event struct {
 	damage     *spool.Damage // in place of a letter
 	acksEnd    bool
 	lettersEnd bool
-	err        error // of an end
+	err        error // in place of an ack, or of an end
 }
 
 // ack is an acknowledgement, with how much of the dead letters had been written
@@ -56,6 +56,7 @@ type settler struct {
 	rejected     int64  // of the acks applied
 	lettersEnded bool
 	acksEnded    bool
+	overdue      bool  // the command was told to end
 	err          error // of our own: from here on nothing counts
 }
 
@@ -126,6 +127,7 @@ func (s *settler) loop(ctx context.Context, stop func(), c *child, events <-chan
 			asked = nil
 			overdue = time.After(s.Grace)
 		case <-overdue:
+			s.overdue = true
 			c.signal(signals[0])
 			overdue = nil
 			if signals = signals[1:]; len(signals) > 0 {
@@ -135,6 +137,9 @@ func (s *settler) loop(ctx context.Context, stop func(), c *child, events <-chan
 	}
 	if err := s.apply(); err != nil && s.err == nil {
 		s.err = err
+	}
+	if s.overdue && end != nil {
+		return sysexits.Errorf(sysexits.TempFail, "the time of --grace is over: %v", end)
 	}
 	return end
 }
@@ -167,7 +172,7 @@ func (s *settler) take(e event) {
 		s.lettersEnded = true
 	}
 	if e.err != nil && s.err == nil {
-		s.Log.Warn("what the command says cannot be read on", "err", e.err)
+		s.Log.Warn("what the command says is no acknowledgement", "err", e.err)
 	}
 }
 
@@ -392,6 +397,7 @@ func readAcks(r io.Reader, letters *letterPipe, events chan<- event) {
 			a.after = letters.written()
 			events <- event{ack: a}
 		case errors.As(err, &invalid):
+			events <- event{err: invalid}
 		case errors.Is(err, io.EOF):
 			events <- event{acksEnd: true}
 			return
