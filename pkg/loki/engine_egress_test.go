@@ -62,13 +62,15 @@ func TestAPausedEngineIsNotReady(t *testing.T) {
 		tr.typed("Other", "k", "2", "0123456789", time.Minute)
 		ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
 		defer cancel()
-		var ready error
+		answer := make(chan error, 1)
 		go func() {
 			time.Sleep(30 * time.Minute)
-			ready = tr.engine.Ready()
+			tr.mu.Lock()
+			defer tr.mu.Unlock()
+			answer <- tr.engine.Ready()
 		}()
 		tr.run(ctx, &tr.input)
-		if ready == nil || !strings.Contains(ready.Error(), "daily budget") {
+		if ready := <-answer; ready == nil || !strings.Contains(ready.Error(), "daily budget") {
 			t.Errorf("ready says %v", ready)
 		}
 		if tr.code() != 75 || tr.total().Unsettled != 1 {

@@ -120,7 +120,9 @@ func (tr *trial) run(ctx context.Context, in io.Reader) {
 	if err != nil {
 		tr.t.Fatal(err)
 	}
+	tr.mu.Lock()
 	tr.engine = e
+	tr.mu.Unlock()
 	began := time.Now()
 	tr.err = e.Run(ctx, in, tr)
 	tr.took = time.Since(began)
