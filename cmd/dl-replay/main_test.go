@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"flag"
 	"fmt"
@@ -123,7 +124,8 @@ type sinkFlags struct {
 	log       string
 	exitAfter int // records: then exit at once, with the status
 	exit      int
-	killAfter int    // records acknowledged: then kill -9 the caller
+	killAfter int    // records acknowledged: then kill -9 the caller,
+	journal   string // once this says so
 	waitFor   string // a file, before the first ack
 }
 
@@ -140,6 +142,7 @@ func sink() int {
 	flag.IntVar(&f.exitAfter, "exit-after", -1, "")
 	flag.IntVar(&f.exit, "exit", 0, "")
 	flag.IntVar(&f.killAfter, "kill-after", -1, "")
+	flag.StringVar(&f.journal, "journal", "", "")
 	flag.StringVar(&f.waitFor, "wait-for", "", "")
 	flag.Parse()
 	s := &sinkRun{sinkFlags: f, log: io.Discard, acks: map[string]*record.Ack{}}
@@ -234,14 +237,19 @@ func (s *sinkRun) letter(rec *record.Record, reason record.Reason) {
 	}))
 }
 
-// flush acknowledges what came, as one batch.
-func (s *sinkRun) flush() {
-	for end := time.Now().Add(20 * time.Second); s.waitFor != "" && time.Now().Before(end); {
-		if _, err := os.Stat(s.waitFor); err == nil {
-			break
-		}
+// await waits until something has happened, and for not much longer than that.
+func (s *sinkRun) await(happened func() bool) {
+	for end := time.Now().Add(20 * time.Second); !happened() && time.Now().Before(end); {
 		time.Sleep(5 * time.Millisecond)
 	}
+}
+
+// flush acknowledges what came, as one batch.
+func (s *sinkRun) flush() {
+	s.await(func() bool {
+		_, err := os.Stat(s.waitFor)
+		return s.waitFor == "" || err == nil
+	})
 	for _, key := range s.keys {
 		a := s.acks[key]
 		s.acked += int(a.Delivered + a.Rejected + a.Dropped)
@@ -252,7 +260,10 @@ func (s *sinkRun) flush() {
 	}
 	s.keys, s.acks = nil, map[string]*record.Ack{}
 	if s.killAfter >= 0 && s.acked >= s.killAfter {
-		time.Sleep(50 * time.Millisecond) // let it read what was said
+		s.await(func() bool {
+			text, _ := os.ReadFile(s.journal)
+			return bytes.Count(text, []byte(`"fate":"replayed"`)) >= s.killAfter
+		})
 		syscall.Kill(os.Getppid(), syscall.SIGKILL)
 		os.Exit(1)
 	}
