@@ -11,7 +11,7 @@ GO ?= go
 
 PROGRAMS = sf-pull loki-push dl-replay ckpt
 RELEASE = $(if $(VERSION),-X sf2loki/pkg/cli.release=$(VERSION))
-SHELLS = $(shell grep -lE '^\#!.*(sh|bash)$$' scripts/* .ci/run)
+SHELLS = $(shell grep -lE '^\#!.*(sh|bash)$$' scripts/* .ci/run) $(wildcard scripts/lib/*.sh)
 COMPLETIONS = $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 
 .PHONY: all build test check lint fuzz bench demo install uninstall dist clean help
@@ -52,6 +52,8 @@ demo: build ## pull from a simulated org, push, repair and replay
 install: build ## install programs, manual pages, completions (DESTDIR, PREFIX)
 	install -d '$(DESTDIR)$(BINDIR)' '$(COMPLETIONS)'
 	install -m 755 $(PROGRAMS:%=bin/%) scripts/sf2loki '$(DESTDIR)$(BINDIR)'
+	install -d '$(DESTDIR)$(BINDIR)/../lib/sf2loki'
+	install -m 644 scripts/lib/*.sh '$(DESTDIR)$(BINDIR)/../lib/sf2loki'
 	for p in $(PROGRAMS); do bin/$$p completion bash >'$(COMPLETIONS)/'$$p; done
 	for page in man/*; do \
 		section='$(DESTDIR)$(MANDIR)/man'$${page##*.}; \
@@ -59,6 +61,7 @@ install: build ## install programs, manual pages, completions (DESTDIR, PREFIX)
 	done
 
 uninstall: ## remove what install installed
+	rm -rf '$(DESTDIR)$(BINDIR)/../lib/sf2loki'
 	rm -f $(PROGRAMS:%='$(DESTDIR)$(BINDIR)/%') '$(DESTDIR)$(BINDIR)/sf2loki' $(PROGRAMS:%='$(COMPLETIONS)/%')
 	for page in man/*; do rm -f '$(DESTDIR)$(MANDIR)/man'$${page##*.}/$${page##*/}; done
 
