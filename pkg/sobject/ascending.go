@@ -102,7 +102,7 @@ func (t *series) page(ctx context.Context, q *query) (cursor, int, error) {
 		size += len(raw)
 	}
 	t.fitLimit(n, size)
-	t.forget()
+	t.Forget()
 	if t.emit.News() {
 		return at, n, outputFailed(t.account(q.from.time, at.time))
 	}

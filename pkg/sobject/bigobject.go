@@ -130,7 +130,7 @@ func (t *series) release(b *batch, from cursor, lo, hi int64) error {
 			return &outputError{err}
 		}
 		r.raw = nil
-		t.forget()
+		t.Forget()
 	}
 	if t.emit.News() {
 		return outputFailed(t.account(lo, hi))
@@ -226,7 +226,7 @@ func (t *series) moment(ctx context.Context, at int64, add func(*row) (bool, err
 			}
 			return true, nil
 		}
-		defer func() { t.forget() }()
+		defer t.Forget()
 	}
 	q := query{sch: t.sch, from: cursor{time: at}, moment: true}
 	for spans := []span{{}}; len(spans) > 0; {
@@ -249,9 +249,7 @@ func (t *series) moment(ctx context.Context, at int64, add func(*row) (bool, err
 	if last == "" {
 		return nil
 	}
-	if at > t.pos.Time || !t.pos.Set || at == t.pos.Time && last > t.pos.ID {
-		t.moveTo(at, last)
-	}
+	t.Advance(at, last)
 	return outputFailed(t.account(at, at+millisecond))
 }
 

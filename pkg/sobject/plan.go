@@ -99,13 +99,10 @@ func (s *Source) Plan(ctx context.Context, maxAge time.Duration) (*Plan, error) 
 func (t *series) plan(ctx context.Context, maxAge time.Duration) (Category, error) {
 	cfg := &t.src.cfg
 	settled := feed.Millis(cfg.API.Now().Add(-cfg.Settle).UnixNano())
-	upper := settled
-	if cfg.Window.Fixed() {
-		upper = min(upper, feed.Millis(cfg.Window.Until.UnixNano()))
-	}
+	upper := t.Upper(settled)
 	q := query{sch: t.sch, from: t.from(settled), before: upper, limit: most}
 	c := Category{Source: SourceLabel, EventType: t.sch.name, Key: t.key, Field: t.sch.field, BigObject: t.sch.big,
-		Begin: feed.DateTime(q.from.time), Cause: t.cause, Query: q.soql()}
+		Begin: feed.DateTime(q.from.time), Cause: t.Cause, Query: q.soql()}
 	c.APICalls = 3 // the description, the probe, one page
 	if q.from.time >= upper {
 		return c, nil

@@ -187,7 +187,7 @@ func TestManyRowsInTheOverlap(t *testing.T) { // ids in bounded memory: the over
 			t.Errorf("%d rows again", n)
 		}
 	}
-	if n := s.series[0].seen.Len(); n > 300 {
+	if n := s.series[0].Remembered(); n > 300 {
 		t.Errorf("%d ids are kept", n)
 	}
 	if !strings.Contains(b.log.String(), "the overlap is shorter than asked for") {

@@ -100,70 +100,19 @@ func (m *rowMaker) fallback(otherwise int64) int64 {
 // write writes the row that was read last, unless it has been written before.
 // With advance the position moves to it; a row without a time never moves it.
 func (t *series) write(r *row, advance bool) error {
-	if t.written(r) {
+	if t.Written(r.key, r.time, r.timed) {
 		t.emit.Skip()
 		return nil
 	}
 	switch {
 	case !r.timed:
-		otherwise := t.pos.Time
-		if !t.pos.Set {
-			otherwise = t.begin
-		}
-		r.time = t.rows.fallback(otherwise)
+		r.time = t.rows.fallback(t.At())
 		t.emit.Fallback()
-	case advance && t.ahead(r):
-		t.moveTo(r.time, r.id)
+	case advance:
+		t.Advance(r.time, r.id)
 	}
-	t.rows.value = t.rows.value[:0]
-	if t.pos.Set {
-		t.rows.value = t.pos.AppendToken(t.rows.value, t.src.cfg.OrgID)
-	}
+	t.rows.value = t.AppendToken(t.rows.value[:0])
 	err := t.emit.Row(t.rows.record(r, t.rows.value), len(r.raw))
-	t.remember(r)
+	t.Wrote(r.key, r.time, r.timed)
 	return err
-}
-
-// moveTo moves the position. Where reading began matters no more once no overlap
-// reaches it.
-func (t *series) moveTo(at int64, id string) {
-	t.pos.Set, t.pos.Time, t.pos.ID, t.moved = true, at, id, true
-	if t.pos.Start < at-int64(t.src.cfg.Overlap) {
-		t.pos.Start = 0
-	}
-}
-
-// ahead tells whether a row lies behind the position in the order of rows. Once
-// the position has moved, rows of one time come in the order that the server
-// gives Ids.
-func (t *series) ahead(r *row) bool {
-	return !t.pos.Set || r.time > t.pos.Time || r.time == t.pos.Time && (t.moved || r.id > t.pos.ID)
-}
-
-func (t *series) written(r *row) bool {
-	if !r.timed {
-		return t.odd[r.key]
-	}
-	return t.seen.Has(r.key, r.time)
-}
-
-// maxOdd bounds how many rows without a time are remembered.
-const maxOdd = 1 << 14
-
-func (t *series) remember(r *row) {
-	if r.timed {
-		t.seen.Add(r.key, r.time)
-		return
-	}
-	if len(t.odd) >= maxOdd {
-		clear(t.odd)
-	}
-	t.odd[r.key] = true
-}
-
-// forget forgets the rows that no overlap will reach.
-func (t *series) forget() {
-	if t.pos.Set {
-		t.seen.Forget(t.pos.Time - int64(t.src.cfg.Overlap))
-	}
 }

@@ -19,17 +19,12 @@ type series struct {
 	rows *rowMaker
 	emit *feed.Emitter
 
-	pos   feed.Position
-	begin int64 // where a key without a position begins
-	cause string
-	seen  *feed.Seen
-	odd   map[feed.Key]bool // rows without a time that have been written
+	*feed.Track // nil until the object could be looked at
 
 	width    int64 // of the windows of time that queries get through; 0: any
 	limit    int   // rows of a query
 	failures int   // cycles in a row
 	refused  bool
-	moved    bool // the position moved in this cycle
 	reported bool // an account was written in this cycle
 	shorter  bool // it has been said that the overlap is
 }
@@ -72,19 +67,10 @@ func (t *series) open() error {
 	t.key = Key(cfg.KeyPrefix, cfg.Window, name)
 	t.emit = feed.NewEmitter(&cfg.Output, t.src.stats, t.key, name, cfg.Shape.Labels(SourceLabel, name))
 	t.rows = &rowMaker{shape: cfg.Shape}
-	t.odd = map[feed.Key]bool{}
-	stored, err := t.load()
-	if err != nil {
+	if err := t.load(); err != nil {
 		return err
 	}
-	t.cause = t.start()
-	t.pos.Done = nil
-	at := t.pos.Time
-	if !t.pos.Set {
-		at = t.begin
-	}
-	t.src.log.Info("begin", "key", t.key, "cause", t.cause, "stored", stored, "at", feed.DateTime(at))
-	t.warnPurged(at)
+	t.warnPurged()
 	return nil
 }
 
@@ -93,26 +79,23 @@ func Key(prefix string, w feed.Window, name string) string {
 	return prefix + w.Prefix() + SourceLabel + ":" + name
 }
 
-// load reads the stored position. A value that is none counts as not there,
+// load begins at the stored position. A value that is none counts as not there,
 // loudly; one that must not be passed over is an error.
-func (t *series) load() (stored bool, err error) {
-	text, ok := t.src.cfg.Resume(t.key)
-	if !ok {
-		return false, nil
-	}
-	t.pos, err = feed.ParsePosition(text, t.src.cfg.OrgID)
-	if feed.IsUseless(err) {
+func (t *series) load() error {
+	cfg := &t.src.cfg
+	text, stored := cfg.Resume(t.key)
+	terms := feed.Terms{OrgID: cfg.OrgID, Window: cfg.Window, Lookback: cfg.Lookback, Overlap: cfg.Overlap}
+	track, err := feed.Open(terms, t.src.memory, text, stored, cfg.API.Now())
+	switch {
+	case feed.IsUseless(err):
 		t.src.stats.Change(func(x *feed.Totals) { x.LoadErrors++ })
 		t.src.log.Warn("a stored position cannot be used", "key", t.key, "err", err)
-		return true, nil
+	case err != nil:
+		return &keyError{t.key, err}
 	}
-	if err != nil {
-		return true, &keyError{t.key, err}
-	}
-	for _, id := range t.pos.Done {
-		t.seen.Add(feed.KeyOf([]byte(id)), t.pos.Time)
-	}
-	return true, nil
+	t.Track = track
+	t.src.log.Info("begin", "key", t.key, "cause", t.Cause, "stored", stored, "at", feed.DateTime(t.At()))
+	return nil
 }
 
 // keyError is an error about the stored position of a key.
@@ -124,35 +107,15 @@ type keyError struct {
 func (e *keyError) Error() string { return e.key + ": " + e.err.Error() }
 func (e *keyError) Unwrap() error { return e.err }
 
-// start says where a key without a position begins, and why.
-func (t *series) start() (cause string) {
-	cfg := &t.src.cfg
-	switch {
-	case t.pos.Done != nil:
-		return "position of the daemon"
-	case t.pos.Set:
-		return "position"
-	case !cfg.Window.Since.IsZero():
-		t.begin, cause = cfg.Window.Since.UnixNano(), "since"
-	case cfg.Window.Fixed():
-		t.begin, cause = time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano(), "the oldest row"
-	default:
-		t.begin, cause = cfg.API.Now().Add(-cfg.Lookback).UnixNano(), "lookback"
-	}
-	t.begin = feed.Millis(t.begin)
-	t.pos.Start = t.begin
-	return cause
-}
-
 // warnPurged says that rows may have gone before they were asked for.
-func (t *series) warnPurged(at int64) {
+func (t *series) warnPurged() {
 	keeps := t.obj.keeps(t.sch.big)
-	if !t.pos.Set || keeps == 0 || t.src.cfg.Window.Fixed() {
+	if !t.Pos.Set || keeps == 0 || t.src.cfg.Window.Fixed() {
 		return
 	}
-	if oldest := t.src.cfg.API.Now().Add(-keeps); time.Unix(0, at).Before(oldest) {
+	if oldest := t.src.cfg.API.Now().Add(-keeps); time.Unix(0, t.Pos.Time).Before(oldest) {
 		t.src.log.Warn("Salesforce has deleted rows that were not pulled yet, if there were any",
-			"key", t.key, "from", feed.DateTime(at), "until", feed.DateTime(oldest.UnixNano()))
+			"key", t.key, "from", feed.DateTime(t.Pos.Time), "until", feed.DateTime(oldest.UnixNano()))
 	}
 }
 
@@ -172,11 +135,8 @@ func (t *series) cycle(ctx context.Context) error {
 	}
 	cfg := &t.src.cfg
 	settled := feed.Millis(cfg.API.Now().Add(-cfg.Settle).UnixNano())
-	upper := settled
-	if cfg.Window.Fixed() {
-		upper = min(upper, feed.Millis(cfg.Window.Until.UnixNano()))
-	}
-	t.moved, t.reported = false, false
+	upper := t.Upper(settled)
+	t.reported = false
 	from := t.from(settled)
 	if from.time < upper {
 		read := t.ascending
@@ -211,40 +171,22 @@ func (t *series) lookAgain(ctx context.Context) error {
 	return err
 }
 
-// from is where a cycle begins to read: an overlap before the position, less
-// what would be out of reach or is not remembered.
+// from is where a cycle begins to read.
 func (t *series) from(settled int64) cursor {
-	if !t.pos.Set {
-		return cursor{time: t.begin}
-	}
-	cfg := &t.src.cfg
-	overlap := int64(cfg.Overlap)
-	if w := cfg.Window; w.Fixed() && w.Until.UnixNano()+overlap <= settled {
-		overlap = 0 // nothing can become visible in it any more
-	}
-	at := max(feed.Millis(t.pos.Time-overlap), t.pos.Start, t.seen.Horizon())
-	if !cfg.Window.Since.IsZero() {
-		at = max(at, feed.Millis(min(cfg.Window.Since.UnixNano(), t.pos.Time)))
-	}
-	if h := t.seen.Horizon(); h > 0 && at == h && !t.shorter {
+	at, id, short := t.From(settled)
+	if short && !t.shorter {
 		t.shorter = true
-		t.src.log.Warn("rows come so fast that the overlap is shorter than asked for", "key", t.key, "overlap", time.Duration(max(t.pos.Time-h, 0)))
+		t.src.log.Warn("rows come so fast that the overlap is shorter than asked for", "key", t.key, "overlap", t.Reach())
 	}
-	if at > t.pos.Time || overlap == 0 {
-		return cursor{time: t.pos.Time, id: t.pos.ID}
-	}
-	return cursor{time: at}
+	return cursor{at, id}
 }
 
 // finish ends a cycle: a run that is one pass has told of every key by then,
 // and a key without rows has a position, so that a program that runs seldom
 // does not begin later each time.
 func (t *series) finish(from, upper int64) error {
-	if !t.pos.Set {
-		t.pos.Set, t.pos.Time = true, t.begin
-		if t.src.cfg.Follow {
-			return t.emit.Checkpoint(t.token())
-		}
+	if t.Anchor() && t.src.cfg.Follow {
+		return t.emit.Checkpoint(t.AppendToken(nil))
 	}
 	if t.src.cfg.Follow || t.reported {
 		return t.emit.Flush()
@@ -252,17 +194,10 @@ func (t *series) finish(from, upper int64) error {
 	return t.account(from, upper)
 }
 
-func (t *series) token() []byte {
-	if !t.pos.Set {
-		return nil
-	}
-	return t.pos.AppendToken(nil, t.src.cfg.OrgID)
-}
-
 // account tells of the rows of a span of time.
 func (t *series) account(from, to int64) error {
 	t.reported = true
-	return t.emit.Account(t.token(), t.pos.Time, t.sch.name+" "+feed.DateTime(from)+"/"+feed.DateTime(max(from, to)))
+	return t.emit.Account(t.AppendToken(nil), t.Pos.Time, t.sch.name+" "+feed.DateTime(from)+"/"+feed.DateTime(max(from, to)))
 }
 
 // note says how an object stands after a cycle: louder from the third failure on.

@@ -107,7 +107,7 @@ func (s *Source) Pull(ctx context.Context) error {
 func (s *Source) prepare(ctx context.Context) error {
 	var waiting error
 	for _, o := range s.cfg.Objects {
-		t := &series{src: s, obj: o, seen: feed.NewSeen(s.memory)}
+		t := &series{src: s, obj: o}
 		if err := t.learn(ctx); err != nil {
 			if feed.Judge(err) != feed.Later {
 				return err
