@@ -51,7 +51,8 @@ func newWorld(t *testing.T, bin string) *world {
 	srv := lokitest.NewServer(lokitest.Config{Limits: lokitest.Plain})
 	t.Cleanup(srv.Close)
 	return &world{t: t, srv: srv, dir: t.TempDir(), env: append(os.Environ(),
-		"PATH="+bin+":"+os.Getenv("PATH"), "LOKI_PUSH_URL="+srv.URL, "LOKI_PUSH_FLUSH_INTERVAL=50ms")}
+		"PATH="+bin+":"+os.Getenv("PATH"), "LOKI_PUSH_URL="+srv.URL, "LOKI_PUSH_FLUSH_INTERVAL=50ms",
+		"LOKI_PUSH_SPOOL=elsewhere")} // which a replay overrides
 }
 
 // shell runs a script and returns its status, what it printed and what it said.

@@ -365,6 +365,7 @@ func (c *Claim) createFailed() (*claimed, error) {
 	}
 	data, err := c.dir.open(name, unix.O_RDWR|unix.O_APPEND|unix.O_CREAT|unix.O_EXCL)
 	if err == nil {
+		c.giveAway(data)
 		err = lock(data)
 	}
 	if err == nil {
@@ -377,6 +378,18 @@ func (c *Claim) createFailed() (*claimed, error) {
 	f.file.Path = c.path + failedSuffix
 	c.files = append(c.files, f)
 	return f, nil
+}
+
+// giveAway gives a new file to the owner of the group, when root replays what
+// belongs to a service: that must be able to go on with it.
+func (c *Claim) giveAway(f *os.File) {
+	var like unix.Stat_t
+	if os.Geteuid() != 0 || len(c.files) == 0 || unix.Fstat(int(c.files[0].data.Fd()), &like) != nil {
+		return
+	}
+	if err := f.Chown(int(like.Uid), int(like.Gid)); err != nil {
+		c.log.Warn("file belongs to root now", "err", err)
+	}
 }
 
 // reopen takes back the name that said that nothing was left to do.
@@ -412,6 +425,7 @@ func (f *claimed) openJournal(c *Claim) error {
 	if err == nil && existed {
 		err = j.Truncate(f.known.size)
 	} else if err == nil {
+		c.giveAway(j)
 		err = c.dir.sync()
 	}
 	if err != nil {

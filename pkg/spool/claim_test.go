@@ -135,6 +135,31 @@ func TestFailedFileComesBack(t *testing.T) {
 	}
 }
 
+// What root makes beside a service's file belongs to the service.
+func TestOwnerIsKept(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, capture)
+	mustWrite(t, path, sample(1, "too_old"))
+	owner := os.Geteuid()
+	if owner == 0 {
+		owner = 12345
+		must(t, os.Chown(path, owner, owner))
+	}
+	c := mustTake(t, dir)
+	items := index(t, c, New)
+	must(t, c.Fail(&items[0], refusal))
+	must(t, c.Commit())
+	must(t, c.Finish(false))
+	c.Release()
+	for _, name := range listing(t, dir) {
+		var st unix.Stat_t
+		must(t, unix.Stat(filepath.Join(dir, name), &st))
+		if int(st.Uid) != owner || st.Mode&0o777 != 0o600 {
+			t.Errorf("%s belongs to %d with mode %o", name, st.Uid, st.Mode&0o777)
+		}
+	}
+}
+
 func TestDeleteRemovesWhatIsDone(t *testing.T) {
 	dir := t.TempDir()
 	mustWrite(t, filepath.Join(dir, capture), sample(1, "too_old"))

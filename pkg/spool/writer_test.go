@@ -240,12 +240,13 @@ func TestPlantedNames(t *testing.T) {
 }
 
 func TestDirectoriesThatAreRefused(t *testing.T) {
-	tests := []struct {
+	type test struct {
 		name string
 		make func(t *testing.T, path string)
 		code sysexits.Code
 		warn string
-	}{
+	}
+	tests := []test{
 		{"fine", func(t *testing.T, path string) { os.Mkdir(path, 0o700) }, sysexits.OK, ""},
 		{"others may read", func(t *testing.T, path string) { mkdir(t, path, 0o755) }, sysexits.OK, "open to others"},
 		{"the group may write", func(t *testing.T, path string) { mkdir(t, path, 0o770) }, sysexits.OK, "open to others"},
@@ -253,8 +254,10 @@ func TestDirectoriesThatAreRefused(t *testing.T) {
 		{"sticky", func(t *testing.T, path string) { mkdir(t, path, 0o777|os.ModeSticky) }, sysexits.OK, "open to others"},
 		{"a file", func(t *testing.T, path string) { mustWrite(t, path) }, sysexits.CantCreat, ""},
 		{"our link", func(t *testing.T, path string) { link(t, path, os.Geteuid()) }, sysexits.OK, ""},
-		{"a stranger's link", func(t *testing.T, path string) { link(t, path, 12345) }, sysexits.Config, ""},
 		{"a link to nowhere", func(t *testing.T, path string) { os.Symlink("nowhere", path) }, sysexits.CantCreat, ""},
+	}
+	if os.Geteuid() == 0 { // nobody else can make one
+		tests = append(tests, test{"a stranger's link", func(t *testing.T, path string) { link(t, path, 12345) }, sysexits.Config, ""})
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -294,7 +297,7 @@ func link(t *testing.T, path string, uid int) {
 	}
 	if uid != os.Geteuid() {
 		if err := os.Lchown(path, uid, -1); err != nil {
-			t.Fatalf("this test needs to be root: %v", err)
+			t.Fatal(err)
 		}
 	}
 }

@@ -200,15 +200,20 @@ func (s *settler) takeLetter(l *letter) error {
 			return s.keepCopy(it, l)
 		}
 	}
-	if it.state != sent {
+	switch {
+	case it.state == failed:
 		return nil // its other half, if the command cut it in two
-	}
-	if reason == record.Budget { // nobody refused it
-		it.state = unfunded
+	case reason == record.Budget: // nobody refused it
+		if it.state == sent {
+			it.state = unfunded
+		}
 		return nil
 	}
 	if err := it.group.claim.Fail(&it.Item, l.refusal); err != nil {
 		return err
+	}
+	if it.state == replayed { // so we thought
+		s.result.Replayed--
 	}
 	it.state = failed
 	s.result.Failed++
@@ -238,7 +243,7 @@ func (s *settler) noteFailedFile(g *group) {
 // took the number away.
 func (s *settler) find(l *letter) int {
 	if g := s.byKey[l.key]; g != nil {
-		if n, err := strconv.Atoi(l.value); err == nil && n >= 1 && n <= len(s.items) && s.items[n-1].group == g {
+		if n, err := strconv.Atoi(l.value); err == nil && n >= 1 && n <= len(s.items) && s.items[n-1].group == g && s.items[n-1].state != waiting {
 			return n - 1
 		}
 	}
