@@ -1,0 +1,451 @@
+package pubsub
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"sf2loki/pkg/pubsub/avrojson"
+	"sf2loki/pkg/pubsub/eventbus"
+	"sf2loki/pkg/record"
+	"sf2loki/pkg/shape"
+	"sf2loki/pkg/sysexits"
+)
+
+// sourceLabel is what every record of this source has in the label source.
+const sourceLabel = "pubsub"
+
+const (
+	blockSize    = 32 << 10 // records are handed on in blocks of about this size
+	recentEvents = 256      // of a topic whose ids are remembered
+)
+
+// Output is where records and dead letters go.
+type Output struct {
+	// Records writes whole lines to the record stream. Several goroutines call
+	// it; the lines of one call must stay together.
+	Records func(lines []byte) error
+	// Letter writes one dead letter durably. nil: letters go among the records.
+	Letter func(line []byte) error
+
+	RunID, Instance, Org string // what letters say about the run
+	Now                  func() time.Time
+}
+
+// emitter turns the events of one topic into records.
+type emitter struct {
+	s         *Source
+	topic     string
+	eventType string
+	severally bool // events tell their type themselves
+	inbox     *inbox
+
+	key    []byte
+	tokens *tokens
+	last   int64  // time of the last event that had one
+	lastID []byte // of the last token
+
+	seen      *ring
+	decodings map[string]*decoding
+	labels    map[string][]record.Pair
+
+	block  []byte
+	line   []byte
+	origin []byte
+	rec    record.Record
+	counts map[string]*Count
+	taken  int // events since the last flush, and their bytes
+	size   int
+
+	failedInARow int // responses with events none of which could be decoded
+}
+
+// decoding is what is needed for events of one schema.
+type decoding struct {
+	dec       *avrojson.Decoder
+	columns   *shape.Columns
+	eventType string
+	times     []int // fields that tell the event's time, the better first
+}
+
+func newEmitter(s *Source, topic string, inbox *inbox) *emitter {
+	e := &emitter{s: s, topic: topic, inbox: inbox, key: []byte(s.key(topic)), tokens: newTokens(s.cfg.OrgID), seen: newRing(recentEvents),
+		decodings: map[string]*decoding{}, labels: map[string][]record.Pair{}, counts: map[string]*Count{}}
+	e.eventType, e.severally = eventType(topic)
+	return e
+}
+
+// run writes what comes into the inbox until its end, or until ctx is done. A
+// block that was begun is always handed on.
+func (e *emitter) run(ctx context.Context) error {
+	for {
+		it, ok, more := e.inbox.take(ctx, false)
+		if ctx.Err() != nil || !ok && !more {
+			return e.flush()
+		}
+		if !ok {
+			if err := e.flush(); err != nil {
+				return err
+			}
+			it, ok, _ = e.inbox.take(ctx, true)
+		}
+		if !ok {
+			continue
+		}
+		if err := e.item(ctx, it); err != nil {
+			if failed := e.flush(); failed != nil {
+				return failed
+			}
+			return err
+		}
+	}
+}
+
+func (e *emitter) item(ctx context.Context, it item) error {
+	switch {
+	case it.gap != nil:
+		return e.gap(it.gap)
+	case it.latest != nil:
+		e.advance(it.latest)
+		return e.flush()
+	}
+	decoded := false
+	for _, ev := range it.events {
+		if ctx.Err() != nil {
+			return nil
+		}
+		ok, err := e.event(ctx, ev)
+		if err != nil && !errors.Is(err, errDone) {
+			return err
+		}
+		decoded = decoded || ok
+		e.taken++
+		e.size += len(ev.GetEvent().GetPayload())
+		if err != nil {
+			return err
+		}
+		if len(e.block) >= blockSize {
+			if err := e.flush(); err != nil {
+				return err
+			}
+		}
+	}
+	e.noteDecoding(decoded)
+	return e.flush()
+}
+
+// noteDecoding counts a topic whose events cannot be decoded at all, once for
+// each time that it comes to that.
+func (e *emitter) noteDecoding(decoded bool) {
+	if decoded {
+		e.failedInARow = 0
+		return
+	}
+	if e.failedInARow++; e.failedInARow == patience {
+		e.s.stats.topic(e.topic, func(c *TopicCount) { c.DecodeStalls++ })
+		e.s.log.Error("no event of the topic can be decoded: they become dead letters", "topic", e.topic)
+	}
+}
+
+// advance writes a position that belongs to no record, unless it is where we
+// are.
+func (e *emitter) advance(id []byte) {
+	if bytes.Equal(id, e.lastID) {
+		return
+	}
+	e.lastID = append(e.lastID[:0], id...)
+	e.block = record.AppendRecord(e.block, &record.Record{Key: e.key, Value: e.tokens.of(id, e.last), CheckpointOnly: true})
+}
+
+// event writes the record of an event, or its dead letter. ok tells whether it
+// could be decoded.
+func (e *emitter) event(ctx context.Context, ev *eventbus.ConsumerEvent) (ok bool, err error) {
+	event := ev.GetEvent()
+	if !e.seen.add(event.GetId()) {
+		c := e.count(e.eventType)
+		c.Read++
+		c.SkippedDuplicate++
+		return true, nil
+	}
+	may, last := e.s.take()
+	if !may {
+		return false, errDone
+	}
+	defer func() {
+		if last && err == nil {
+			err = errDone
+		}
+	}()
+	d, err := e.decoding(ctx, event.GetSchemaId())
+	if err == nil {
+		e.line, err = d.dec.Decode(e.line[:0], event.GetPayload())
+		if err != nil {
+			err = &undecodable{reasonOf(err), err}
+		}
+	}
+	var bad *undecodable
+	if errors.As(err, &bad) {
+		return false, e.undecodable(ev, bad)
+	}
+	if err != nil {
+		e.seen.forget(event.GetId())
+		return false, err
+	}
+	e.write(ev, d)
+	return true, nil
+}
+
+func (e *emitter) write(ev *eventbus.ConsumerEvent, d *decoding) {
+	c := e.count(d.eventType)
+	t, own := e.timeOf(d)
+	if !own {
+		c.Fallbacks++
+	}
+	e.begin(ev, d.eventType, t)
+	e.rec.Metadata = d.columns.Metadata(d.dec)
+	e.rec.Line = e.line
+	e.block = record.AppendRecord(e.block, &e.rec)
+	c.Read++
+	c.Written++
+	c.Bytes += int64(len(ev.GetEvent().GetPayload()))
+	c.Newest = max(c.Newest, t)
+	e.s.moved()
+	if cap(e.line) > 1<<20 {
+		e.line = nil // one of the few events that need much
+	}
+}
+
+// begin makes e.rec the record of an event, less what is in it.
+func (e *emitter) begin(ev *eventbus.ConsumerEvent, eventType string, t int64) {
+	labels, ok := e.labels[eventType]
+	if !ok {
+		labels = e.s.cfg.Shape.Labels(sourceLabel, eventType)
+		e.labels[eventType] = labels
+	}
+	e.rec = record.Record{Time: t, HasTime: t != 0, Labels: labels, Key: e.key}
+	if len(ev.ReplayId) > 0 {
+		e.rec.Value = e.tokens.of(ev.ReplayId, e.last)
+		e.lastID = append(e.lastID[:0], ev.ReplayId...)
+	}
+	e.origin = append(append(e.origin[:0], e.topic...), ':')
+	e.origin = base64.StdEncoding.AppendEncode(e.origin, ev.ReplayId)
+	e.rec.Origin = e.origin
+}
+
+// timeOf is the time of the event that was just decoded. One that has none is
+// as late as the one before it, which its token knows, so that it is always
+// the same.
+func (e *emitter) timeOf(d *decoding) (t int64, own bool) {
+	if d.dec.Schema().IsChange() {
+		t, own = d.dec.CommitTime()
+	}
+	for _, i := range d.times {
+		if !own {
+			t, own = d.dec.Time(i)
+		}
+	}
+	switch {
+	case own:
+		e.last = t
+	case e.last != 0:
+		t = e.last
+	default:
+		t = e.s.cfg.Now().UnixNano()
+		e.last = t
+	}
+	return t, own
+}
+
+// decoding gives what is needed for events of a schema.
+func (e *emitter) decoding(ctx context.Context, id string) (*decoding, error) {
+	if d := e.decodings[id]; d != nil {
+		return d, nil
+	}
+	schema, err := e.s.schemas.get(ctx, id)
+	var unusable *errUnusable
+	var f *failure
+	switch {
+	case errors.As(err, &unusable):
+		return nil, &undecodable{"schema", err}
+	case errors.As(err, &f) && f.do == leave:
+		return nil, &topicError{e.topic, coded(f.exit, fmt.Errorf("schema %s: %w", id, f.err)), f.hint}
+	case errors.As(err, &f):
+		return nil, f.fatal()
+	case err != nil:
+		return nil, err
+	}
+	d := &decoding{dec: avrojson.NewDecoder(schema), columns: e.s.cfg.Shape.Columns(schema.Fields()), eventType: e.eventType}
+	if e.severally {
+		d.eventType = schema.Name()
+	}
+	for _, name := range []string{"EventDate", "CreatedDate"} {
+		for i, field := range schema.Fields() {
+			if field == name {
+				d.times = append(d.times, i)
+			}
+		}
+	}
+	e.decodings[id] = d
+	return d, nil
+}
+
+// undecodable is why an event became a dead letter.
+type undecodable struct {
+	reason string // for the counter
+	err    error
+}
+
+func (u *undecodable) Error() string { return u.err.Error() }
+func (u *undecodable) Unwrap() error { return u.err }
+
+func reasonOf(err error) string {
+	switch {
+	case errors.Is(err, avrojson.ErrTruncated):
+		return "truncated"
+	case errors.Is(err, avrojson.ErrLeftOver):
+		return "left_over"
+	case errors.Is(err, avrojson.ErrTooLong):
+		return "too_long"
+	}
+	return "invalid"
+}
+
+func (e *emitter) undecodable(ev *eventbus.ConsumerEvent, why *undecodable) error {
+	event := ev.GetEvent()
+	e.s.stats.topic(e.topic, func(c *TopicCount) { c.DecodeErrors[why.reason]++ })
+	e.begin(ev, e.eventType, e.last)
+	payload := event.GetPayload()
+	e.rec.PayloadBase64 = base64.StdEncoding.AppendEncode(make([]byte, 0, base64.StdEncoding.EncodedLen(len(payload))), payload)
+	e.rec.SchemaID = []byte(event.GetSchemaId())
+	c := e.count(e.eventType)
+	c.Read++
+	c.DeadLettered++
+	detail := fmt.Sprintf("event %s of %s: %v", event.GetId(), e.topic, why.err)
+	e.s.log.Debug("event cannot be decoded", "topic", e.topic, "schema_id", event.GetSchemaId(), "reason", why.reason)
+	if err := e.letter(&record.Letter{Reason: record.DecodeError, Detail: detail}); err != nil {
+		return err
+	}
+	if e.s.cfg.Output.Letter != nil && len(ev.ReplayId) > 0 { // the stream does not see the letter, and must see the position
+		e.block = record.AppendRecord(e.block, &record.Record{Key: e.key, Value: e.rec.Value, CheckpointOnly: true})
+	}
+	e.s.moved()
+	return nil
+}
+
+// gap writes that a span of the topic may be missing. It is no position: until
+// an event comes, a new start finds the position refused once more.
+func (e *emitter) gap(g *gap) error {
+	if e.last != 0 {
+		g.AfterTime = formatTime(e.last)
+	}
+	detail := fmt.Sprintf("source gap: Salesforce refused the position %s of %s; events after it may be missing", g.After, g.Topic)
+	if g.Resumed == LostEarliest {
+		detail += ", those that are left come again"
+	}
+	e.begin(&eventbus.ConsumerEvent{}, e.eventType, e.last)
+	e.rec.Origin = []byte(g.Topic)
+	text := record.AppendRecord(nil, &e.rec)
+	object, err := json.Marshal(g)
+	if err != nil {
+		return err
+	}
+	e.rec.Raw = append(append(append(text[:len(text)-len("}\n")], `,"gap":`...), object...), '}')
+	e.s.stats.change(func(t *Totals) { t.Gaps++ })
+	if err := e.letter(&record.Letter{Reason: record.SourceGap, Detail: detail + ": " + g.why}); err != nil {
+		return err
+	}
+	return e.flush()
+}
+
+// letter writes e.rec as a dead letter: to its own place at once, or into the
+// block among the records.
+func (e *emitter) letter(l *record.Letter) error {
+	out := &e.s.cfg.Output
+	l.CapturedAt, l.Stage = e.s.cfg.Now().UTC(), "pull"
+	l.RunID, l.Instance, l.Org = out.RunID, out.Instance, out.Org
+	if out.Letter == nil {
+		begin := len(e.block)
+		e.block = record.AppendLetter(e.block, &e.rec, l)
+		e.s.stats.letter(string(l.Reason), len(e.block)-begin)
+		return nil
+	}
+	line := record.AppendLetter(nil, &e.rec, l)
+	if err := out.Letter(line); err != nil {
+		e.s.stats.change(func(t *Totals) { t.LetterErrors++ })
+		return sysexits.Wrap(sysexits.IOErr, fmt.Errorf("write a dead letter: %w", err))
+	}
+	e.s.stats.letter(string(l.Reason), len(line))
+	return nil
+}
+
+func (e *emitter) count(eventType string) *Count {
+	c := e.counts[eventType]
+	if c == nil {
+		c = &Count{EventType: eventType}
+		e.counts[eventType] = c
+	}
+	return c
+}
+
+// flush hands the block on. What it counted counts from then on, and only then
+// is there room for more.
+func (e *emitter) flush() error {
+	if len(e.block) > 0 {
+		block := e.block
+		e.block = nil
+		if err := e.s.cfg.Output.Records(block); err != nil {
+			return err
+		}
+		if cap(block) <= 8*blockSize {
+			e.block = block[:0]
+		}
+	}
+	for _, c := range e.counts {
+		if c.Read > 0 {
+			e.s.stats.add(c)
+			*c = Count{EventType: c.EventType}
+		}
+	}
+	if e.taken > 0 {
+		e.inbox.done(e.taken, e.size)
+		e.taken, e.size = 0, 0
+	}
+	return nil
+}
+
+// ring remembers the last so many ids.
+type ring struct {
+	ids  []string
+	next int
+	set  map[string]struct{}
+}
+
+func newRing(n int) *ring { return &ring{ids: make([]string, n), set: make(map[string]struct{}, n)} }
+
+// add remembers id and tells whether it is new. The empty id is always new.
+func (r *ring) add(id string) bool {
+	if id == "" {
+		return true
+	}
+	if _, ok := r.set[id]; ok {
+		return false
+	}
+	delete(r.set, r.ids[r.next])
+	r.ids[r.next] = id
+	r.set[id] = struct{}{}
+	r.next = (r.next + 1) % len(r.ids)
+	return true
+}
+
+// forget takes back the id that was just added.
+func (r *ring) forget(id string) {
+	if _, ok := r.set[id]; ok {
+		delete(r.set, id)
+		r.next = (r.next - 1 + len(r.ids)) % len(r.ids)
+		r.ids[r.next] = ""
+	}
+}

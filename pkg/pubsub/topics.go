@@ -1,0 +1,257 @@
+package pubsub
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"google.golang.org/grpc"
+
+	"sf2loki/pkg/fnmatch"
+	"sf2loki/pkg/pubsub/eventbus"
+	"sf2loki/pkg/sysexits"
+)
+
+// TopicList is what is to be read: topics by name, and patterns for those that
+// are discovered.
+type TopicList struct {
+	Names   []string // "/event/LoginEventStream", or a pattern; "*": all event streams of monitoring
+	Include []string // patterns: of the discovered ones only these
+	Exclude []string // patterns: of the discovered ones not these
+}
+
+// everything is the pattern for all streams of real-time event monitoring.
+const everything = "*"
+
+var topicName = regexp.MustCompile(`^/(event|data)/[A-Za-z][A-Za-z0-9_]{0,79}$`)
+
+// Check refuses what can be no topic and no pattern, before anything is asked.
+func (l TopicList) Check() error {
+	if len(l.Names) == 0 {
+		return sysexits.Errorf(sysexits.Usage, "no topic: give --topic /event/NAME, or '*' for all event streams")
+	}
+	for _, p := range slices.Concat(l.patterns(), l.Include, l.Exclude) {
+		if _, err := fnmatch.Compile(p); err != nil {
+			return sysexits.Wrap(sysexits.Usage, err)
+		}
+	}
+	for _, name := range l.explicit() {
+		if !topicName.MatchString(name) {
+			return &hinted{sysexits.Errorf(sysexits.Usage, "topic %q: a topic is /event/NAME or /data/NAME", name), suggest(name)}
+		}
+		if matchAny(l.Exclude, name) {
+			return sysexits.Errorf(sysexits.Usage, "topic %q is both named and excluded", name)
+		}
+	}
+	if len(l.Include) > 0 && len(l.patterns()) == 0 {
+		return sysexits.Errorf(sysexits.Usage, "--include chooses among what is discovered: give --topic '*' too")
+	}
+	return nil
+}
+
+func suggest(name string) string {
+	base := name[strings.LastIndexByte(name, '/')+1:]
+	switch {
+	case base == "" || !topicName.MatchString("/event/"+base):
+		return ""
+	case strings.HasSuffix(base, "ChangeEvent") || base == "ChangeEvents":
+		return "did you mean /data/" + base + "?"
+	}
+	return "did you mean /event/" + base + "?"
+}
+
+// Wild reports whether topics must be discovered.
+func (l TopicList) Wild() bool { return len(l.patterns()) > 0 }
+
+func (l TopicList) patterns() []string { return l.sort(true) }
+
+// explicit are the topics that are named outright.
+func (l TopicList) explicit() []string { return l.sort(false) }
+
+func (l TopicList) sort(patterns bool) []string {
+	var out []string
+	for _, name := range l.Names {
+		if fnmatch.IsPattern(name) == patterns && !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+func matchAny(patterns []string, name string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool {
+		m, err := fnmatch.Compile(p)
+		return err == nil && m.Match(name)
+	})
+}
+
+// choose picks the topics to read from the names of all objects of the org.
+func (l TopicList) choose(objects []string) []string {
+	known := map[string]bool{}
+	for _, name := range objects {
+		known[name] = true
+	}
+	var out []string
+	for _, name := range objects {
+		topic, monitoring := topicOf(name, known)
+		if topic == "" || slices.Contains(out, topic) {
+			continue
+		}
+		wanted := slices.ContainsFunc(l.patterns(), func(p string) bool {
+			return p == everything && monitoring || p != everything && matchAny([]string{p}, topic)
+		})
+		if wanted && (len(l.Include) == 0 || matchAny(l.Include, topic)) && !matchAny(l.Exclude, topic) {
+			out = append(out, topic)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// topicOf is the topic of an object, if it has one, and whether that is a
+// stream of event monitoring: the older ones are called <X>EventStream, the
+// newer ones <X>Event, and their events are kept in an <X>EventStore. An
+// <X>Event without one is what older streams are kept in.
+func topicOf(object string, known map[string]bool) (topic string, monitoring bool) {
+	switch {
+	case strings.HasSuffix(object, "EventStream"):
+		return "/event/" + object, true
+	case strings.HasSuffix(object, "ChangeEvent"):
+		return "/data/" + object, false
+	case strings.HasSuffix(object, "Event") && known[object+"Store"]:
+		return "/event/" + object, true
+	case strings.HasSuffix(object, "__e"):
+		return "/event/" + object, false
+	}
+	return "", false
+}
+
+// eventType is the label of a topic's events; severally tells that events of
+// several types come on it, each of which says itself what it is.
+func eventType(topic string) (name string, severally bool) {
+	name = topic[strings.LastIndexByte(topic, '/')+1:]
+	return name, topic == "/data/ChangeEvents" || strings.HasSuffix(name, "__chn")
+}
+
+// discover asks the org which topics there are.
+func (s *Source) discover(ctx context.Context) ([]string, error) {
+	if !s.cfg.Topics.Wild() {
+		return nil, nil
+	}
+	body, err := s.cfg.API.Get(ctx, "sobjects/")
+	if err != nil {
+		return nil, fmt.Errorf("ask which objects the org has: %w", err)
+	}
+	var list struct{ SObjects []struct{ Name string } }
+	if err := json.Unmarshal(body, &list); err != nil {
+		return nil, sysexits.Errorf(sysexits.TempFail, "ask which objects the org has: %w", err)
+	}
+	names := make([]string, len(list.SObjects))
+	for i, o := range list.SObjects {
+		names[i] = o.Name
+	}
+	return s.cfg.Topics.choose(names), nil
+}
+
+// maxTopics keeps the streams of a connection, and the calls beside them,
+// below the 1,000 that Salesforce allows.
+const maxTopics = 900
+
+// firstTopics finds the topics of the run's start and proves that each may be
+// read. A named one that may not is an error, a discovered one is left out.
+func (s *Source) firstTopics(ctx context.Context) ([]string, error) {
+	explicit := s.cfg.Topics.explicit()
+	found, err := s.discover(ctx)
+	if err != nil {
+		if len(explicit) == 0 || ctx.Err() != nil {
+			return nil, err
+		}
+		s.log.Error("topics could not be discovered, those that are named are read", "err", err)
+	}
+	topics := slices.Clone(explicit)
+	for _, t := range found {
+		if !slices.Contains(topics, t) {
+			topics = append(topics, t)
+		}
+	}
+	if len(topics) > maxTopics {
+		return nil, sysexits.Errorf(sysexits.Config, "%d topics are more than one connection carries: name fewer, or run several processes", len(topics))
+	}
+	refused := s.checkTopics(ctx, topics)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	kept := topics[:0]
+	for i, topic := range topics {
+		switch {
+		case refused[i] == nil:
+			kept = append(kept, topic)
+		case i < len(explicit):
+			return nil, refused[i]
+		default:
+			s.log.Warn("topic left out", "topic", topic, "err", refused[i])
+		}
+	}
+	if len(kept) == 0 {
+		return nil, &hinted{sysexits.Errorf(sysexits.Config, "no topic of this org fits %q", s.cfg.Topics.Names), hintLicence}
+	}
+	s.warnTwice(kept)
+	return kept, nil
+}
+
+// warnTwice tells when a channel of all changes stands beside one of some.
+func (s *Source) warnTwice(topics []string) {
+	if !slices.Contains(topics, "/data/ChangeEvents") {
+		return
+	}
+	for _, t := range topics {
+		if strings.HasPrefix(t, "/data/") && strings.HasSuffix(t, "ChangeEvent") {
+			s.log.Warn("events come twice, on /data/ChangeEvents too", "topic", t)
+		}
+	}
+}
+
+// checkTopics checks several topics at a time.
+func (s *Source) checkTopics(ctx context.Context, topics []string) []error {
+	errs := make([]error, len(topics))
+	turns := make(chan struct{}, 8)
+	var tasks sync.WaitGroup
+	for i, topic := range topics {
+		turns <- struct{}{}
+		tasks.Go(func() {
+			errs[i] = s.checkTopic(ctx, topic)
+			<-turns
+		})
+	}
+	tasks.Wait()
+	return errs
+}
+
+// checkTopic asks whether a topic is there and may be read.
+func (s *Source) checkTopic(ctx context.Context, topic string) error {
+	var info *eventbus.TopicInfo
+	f := s.patiently(ctx, firstTries, func() *failure {
+		return s.call(ctx, func(ctx context.Context, opts ...grpc.CallOption) (err error) {
+			info, err = s.bus.GetTopic(ctx, &eventbus.TopicRequest{TopicName: topic}, opts...)
+			return err
+		})
+	})
+	switch {
+	case f != nil:
+		err := f.fatal()
+		var h interface{ Hint() string }
+		hint := ""
+		if errors.As(err, &h) {
+			hint = h.Hint()
+		}
+		return &topicError{topic, err, hint}
+	case !info.CanSubscribe:
+		return &topicError{topic, sysexits.Errorf(sysexits.NoPerm, "the user may not subscribe to it"), verdicts["subscription.topic.cannot.subscribe"].hint}
+	}
+	return nil
+}
