@@ -284,8 +284,8 @@ func (e *Engine) fill(r *request) {
 	r.size = PushSize(r.stream.labels, r.parts)
 }
 
-// launch sends a request. The pace counts it from its start: as soon as it has
-// been sent the server counts it too, whatever the answer.
+// launch sends a request. The pace counts it whatever its answer will be, as
+// the server does.
 func (e *Engine) launch(r *request, now time.Duration) {
 	st := r.stream
 	st.place = placeBusy
@@ -314,6 +314,9 @@ func (e *Engine) perform(r *request) {
 	defer e.mu.Unlock()
 	e.inFlight--
 	r.stream.place = placeNone
+	if e.cfg.StreamRate > 0 && admitted {
+		r.stream.pace = max(r.stream.pace, e.now()-paceSlack+perSecond(int64(r.size), e.cfg.StreamRate))
+	}
 	switch {
 	case !admitted:
 		e.overBudget(r, until)
@@ -343,6 +346,12 @@ func (e *Engine) advanceStream(st *stream) {
 	}
 	e.schedule(st)
 }
+
+// paceSlack is how long a request may be under way before the pace counts from
+// its answer: the later it arrived, the sooner the next one comes upon it, and
+// Loki looks at one second. With requests of 256 KiB at the default rate this
+// keeps any second below what Loki shards at (shard_streams.desired_rate).
+const paceSlack = 90 * time.Millisecond
 
 func (e *Engine) charged(r *request) {
 	for _, i := range r.entries {
