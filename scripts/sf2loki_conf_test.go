@@ -1,8 +1,10 @@
 package scripts_test
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -227,4 +229,28 @@ func TestStoreThatIsNoFile(t *testing.T) {
 		l.awaitStages(1, `sf-pull start \d+ elf --resume `+l.dir+`/run/prod/resume.json$`)
 		l.awaitStages(1, `ckpt start \d+ commit s3://bucket/key\?region=x$`)
 	})
+}
+
+// The manual page names the settings that the script knows, and no others.
+func TestManualOfSettings(t *testing.T) {
+	names := func(text, pattern string) map[string]bool {
+		found := map[string]bool{}
+		for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(text, -1) {
+			found[m[1]] = true
+		}
+		return found
+	}
+	page := names(read(t, "../man/sf2loki.conf.5"), `(?m)^\.It .*?\bSF2LOKI_([A-Z_]+)`)
+	for name := range names(read(t, "../man/sf2loki.conf.5"), `(?m)^\.It Ev SF2LOKI_[A-Z_]+ , SF2LOKI_([A-Z_]+)$`) {
+		page[name] = true
+	}
+	list := regexp.MustCompile(`(?s)known_setting\(\) \{(.*?)\n\}`).FindString(read(t, "lib/conf.sh"))
+	known := names(list, `([A-Z_]{4,})`)
+	delete(known, "SF2LOKI_") // the prefix that the case takes off
+	if len(known) < 10 {
+		t.Fatalf("only these are known: %v", known)
+	}
+	if !maps.Equal(page, known) {
+		t.Errorf("the page has %v\nthe script %v", page, known)
+	}
 }
