@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -392,6 +393,18 @@ func TestFollow(t *testing.T) {
 	b.wantRows(15)
 }
 
+// stopping asks a program to stop as soon as a download has begun.
+type stopping struct {
+	API
+	stop func()
+}
+
+func (s stopping) Open(ctx context.Context, path string) (io.ReadCloser, error) {
+	r, err := s.API.Open(ctx, path)
+	s.stop()
+	return r, err
+}
+
 func TestStopDuringDownload(t *testing.T) { // #142
 	b := newBench(t)
 	b.org.AddHour(login(10, 5))
@@ -399,17 +412,43 @@ func TestStopDuringDownload(t *testing.T) { // #142
 	b.org.Fault("/LogFile", sftest.Fault{StallAfter: 500, Times: -1})
 	ctx, cancel := context.WithCancelCause(context.Background())
 	stop := errors.New("asked to stop")
-	go func() {
-		for b.downloads() == 0 {
-			time.Sleep(time.Millisecond)
-		}
-		cancel(stop)
-	}()
+	b.config = func(c *Config) { c.API = stopping{c.API, func() { cancel(stop) }} }
 	if err := b.pullContext(ctx, "Login"); !errors.Is(err, stop) {
 		t.Fatal(err)
 	}
 	if b.downloads() != 1 || strings.Contains(b.doc["eventlogfile:Login"], "failing") {
 		t.Errorf("%d downloads, token %s", b.downloads(), b.doc["eventlogfile:Login"])
+	}
+}
+
+// Rows without a time have that of their file's hour, each time. #20 Z11
+func TestNoTimesInAFile(t *testing.T) {
+	b := newBench(t)
+	hour := login(10, 3)
+	hour.Drop = []string{"TIMESTAMP", "TIMESTAMP_DERIVED"}
+	b.org.AddHour(hour)
+	for range 2 {
+		clear(b.doc)
+		if err := b.pull("Login"); err != nil {
+			t.Fatal(err)
+		}
+		b.wantRows(3)
+		for _, l := range b.rows() {
+			if l.TS != "2026-07-02T10:00:00.000000000Z" {
+				t.Errorf("time %s", l.TS)
+			}
+		}
+		if n := b.last.Stats().Totals().Types[0].Fallbacks; n != 3 {
+			t.Errorf("%d fallbacks", n)
+		}
+	}
+}
+
+func TestParseFile(t *testing.T) { // C17
+	f, err := parseFile([]byte(`{"attributes":{"type":"EventLogFile"},"Id":"0AT000000000001AAA","EventType":"Login","Interval":"Hourly",
+		"LogDate":"2026-07-01T10:00:00.000+0000","CreatedDate":"2026-07-01T14:00:00.000+0000","LogFileLength":12899.0,"Sequence":2.0}`))
+	if err != nil || f.Length != 12899 || f.Sequence != 2 || !f.LogDate.Equal(time.Date(2026, 7, 1, 10, 0, 0, 0, time.UTC)) {
+		t.Errorf("%+v %v", f, err)
 	}
 }
 

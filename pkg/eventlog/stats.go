@@ -11,20 +11,20 @@ import (
 // Count is what became of the rows of one event type in this run: Read is the
 // sum of Written, Filtered, SampledOut, SkippedDuplicate and DeadLettered.
 type Count struct {
-	EventType        string
-	Read             int64
-	Written          int64
-	Filtered         int64
-	SampledOut       int64
-	SkippedDuplicate int64
-	DeadLettered     int64
+	EventType        string `json:"event_type"`
+	Read             int64  `json:"read"`
+	Written          int64  `json:"written"`
+	Filtered         int64  `json:"filtered"`
+	SampledOut       int64  `json:"sampled_out"`
+	SkippedDuplicate int64  `json:"skipped_duplicate"`
+	DeadLettered     int64  `json:"dead_lettered"`
 
-	Files     int64 // read to their end
-	Bytes     int64 // downloaded, or read from disk
-	Fallbacks int64 // rows without a time of their own
-	Gaps      int64 // files, or ends of files, that could not be had
-	Newest    int64 // time of the newest row written; 0: none
-	Position  int64 // CreatedDate of the file that the position has reached
+	Files     int64 `json:"files"`     // read to their end
+	Bytes     int64 `json:"bytes"`     // downloaded, or read from disk
+	Fallbacks int64 `json:"fallbacks"` // rows without a time of their own
+	Gaps      int64 `json:"gaps"`      // files, or ends of files, that could not be had
+	Newest    int64 `json:"newest"`    // time of the newest row written; 0: none
+	Position  int64 `json:"position"`  // CreatedDate of the file that the position has reached
 }
 
 func (c *Count) add(d *Count) {
@@ -43,19 +43,22 @@ func (c *Count) add(d *Count) {
 }
 
 // Letters counts dead letters of one reason.
-type Letters struct{ Entries, Bytes int64 }
+type Letters struct {
+	Entries int64 `json:"entries"`
+	Bytes   int64 `json:"bytes"`
+}
 
 // Totals is a look at the counters of a run.
 type Totals struct {
-	Types          []Count            // by name
-	Letters        map[string]Letters // by reason
-	LetterErrors   int64
-	DownloadErrors map[string]int64 // by "listing", "transport", "incomplete" or "HTTP <status>"
-	PollErrors     map[string]int64 // by event type, or "discovery"
-	LoadErrors     int64            // stored positions that could not be read
-	Throttled      int64
-	Cycle          time.Duration     // the last one
-	Waiting        map[string]string // event type held back: why
+	Types          []Count            `json:"types"`   // by name
+	Letters        map[string]Letters `json:"letters"` // by reason
+	LetterErrors   int64              `json:"letter_errors"`
+	DownloadErrors map[string]int64   `json:"download_errors"` // by "listing", "transport", "incomplete" or "HTTP <status>"
+	PollErrors     map[string]int64   `json:"poll_errors"`     // by event type, or "discovery"
+	LoadErrors     int64              `json:"load_errors"`     // stored positions that could not be read
+	Throttled      int64              `json:"throttled"`
+	Cycle          time.Duration      `json:"cycle_ns"` // the last one
+	Waiting        map[string]string  `json:"waiting"`  // event type held back: why
 }
 
 // Stats are the counters of a run. They are safe for concurrent use.
