@@ -246,7 +246,7 @@ func TestManualOfSettings(t *testing.T) {
 	}
 	list := regexp.MustCompile(`(?s)known_setting\(\) \{(.*?)\n\}`).FindString(read(t, "lib/conf.sh"))
 	known := names(list, `([A-Z_]{4,})`)
-	delete(known, "SF2LOKI_") // the prefix that the case takes off
+	delete(known, "LOKI_") // of the prefix that the case takes off
 	if len(known) < 10 {
 		t.Fatalf("only these are known: %v", known)
 	}
