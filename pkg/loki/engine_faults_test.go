@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -387,6 +388,45 @@ func TestTheStreamIsPaced(t *testing.T) {
 		}
 		if len(tr.acks) > 7 {
 			t.Errorf("%d acknowledgements for 6 batches", len(tr.acks))
+		}
+	})
+}
+
+// However late single requests arrive, no second sees as much of a stream as
+// makes Loki shard it.
+func TestNoSecondIsFastEnoughForShards(t *testing.T) {
+	const desiredRate = 1536 << 10 // shard_streams.desired_rate
+	bubble(t, func(t *testing.T, tr *trial) {
+		for i := range 20000 {
+			tr.entry("k", fmt.Sprint(i), strings.Repeat("x", 1000), time.Minute)
+		}
+		r := rand.New(rand.NewPCG(1, 2))
+		type arrival struct {
+			at   time.Time
+			size int
+		}
+		var arrivals []arrival
+		tr.loki.script = func(_ int, p *modelPush) *Answer {
+			switch r.IntN(4) {
+			case 0:
+				time.Sleep(time.Duration(r.IntN(600)) * time.Millisecond)
+			case 1:
+				time.Sleep(time.Duration(r.IntN(90)) * time.Millisecond)
+			}
+			arrivals = append(arrivals, arrival{time.Now(), p.size})
+			return nil
+		}
+		tr.start()
+		for i, last := range arrivals {
+			sum := 0
+			for _, a := range arrivals[:i+1] {
+				if last.at.Sub(a.at) <= time.Second {
+					sum += a.size
+				}
+			}
+			if sum > desiredRate {
+				t.Fatalf("%d bytes within a second, at request %d", sum, i)
+			}
 		}
 	})
 }
