@@ -407,9 +407,9 @@ func (s stopping) Open(ctx context.Context, path string) (io.ReadCloser, error) 
 
 func TestStopDuringDownload(t *testing.T) { // #142
 	b := newBench(t)
-	b.org.AddHour(login(10, 5))
+	b.org.AddHour(login(10, 50))
 	b.org.AddHour(login(11, 5))
-	b.org.Fault("/LogFile", sftest.Fault{StallAfter: 500, Times: -1})
+	b.org.Fault("/LogFile", sftest.Fault{StallAfter: 2000, Times: -1})
 	ctx, cancel := context.WithCancelCause(context.Background())
 	stop := errors.New("asked to stop")
 	b.config = func(c *Config) { c.API = stopping{c.API, func() { cancel(stop) }} }
