@@ -35,6 +35,10 @@ func TestMain(m *testing.M) {
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script", RequireExplicitExec: true, RequireUniqueNames: true,
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("GORACE", "atexit_sleep_ms=0") // else each program sleeps for a second under -race
+			return nil
+		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"status": status},
 	})
 }
