@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"sf2loki/pkg/record"
 )
 
 // series are the files of one event type, and the position in them.
@@ -142,9 +144,8 @@ func (s *Source) saveStar(upper time.Time) error {
 		return nil
 	}
 	pos := position{created: upper.Add(-s.cfg.Lookback)}
-	e := newEmitter(&s.cfg.Output, s.stats, s.cfg.Shape, s.sorter)
-	e.setType(wildKey)
-	return e.checkpoint([]byte(s.key(wildKey)), pos.token(s.cfg.OrgID))
+	rec := record.Record{Key: []byte(s.key(wildKey)), Value: pos.token(s.cfg.OrgID), CheckpointOnly: true}
+	return s.cfg.Output.Records(record.AppendRecord(nil, &rec)) // of no type, so it is not counted
 }
 
 // pull goes through the files of one type.

@@ -476,3 +476,25 @@ func TestNoTemporaryFileIsLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+func TestUntilNext(t *testing.T) {
+	s := New(Config{Poll: time.Hour})
+	limit := &salesforce.Error{Kind: salesforce.KindLimitTotal}
+	for _, tt := range []struct {
+		err         error
+		took        time.Duration
+		least, most time.Duration
+	}{
+		{nil, 0, 54 * time.Minute, 66 * time.Minute},
+		{nil, 30 * time.Minute, 24 * time.Minute, 36 * time.Minute},
+		{nil, 3 * time.Hour, 0, 0},
+		{errLeft, 0, 270 * time.Second, 330 * time.Second},
+		{limit, 30 * time.Minute, 54 * time.Minute, 66 * time.Minute}, // quiet, whatever the pass took
+	} {
+		for range 20 {
+			if got := s.untilNext(tt.err, tt.took); got < tt.least || got > tt.most {
+				t.Errorf("after %v and %v: %v", tt.err, tt.took, got)
+			}
+		}
+	}
+}
