@@ -64,8 +64,27 @@ func (o *orgFlags) identity(id string) shape.Identity {
 	return shape.Identity{Environment: o.environment, Org: o.org, OrgID: id}
 }
 
+// checkLogin names a flag without which there is no login.
+func (o *orgFlags) checkLogin() error {
+	jwt := o.auth == string(salesforce.JWT)
+	switch {
+	case o.clientID == "":
+		return cli.Usagef("--client-id is required: the consumer key of the connected app")
+	case jwt && o.username == "":
+		return cli.Usagef("--username is required: --auth jwt logs in as a user")
+	case jwt && !o.privateKey.Set():
+		return cli.Usagef("--private-key-file is required: --auth jwt signs with the key of the app's certificate")
+	case !jwt && !o.clientSecret.Set():
+		return cli.Usagef("--client-secret-file is required with --auth client-credentials")
+	}
+	return nil
+}
+
 // connect logs in and returns the org's client and id.
 func (o *orgFlags) connect(ctx context.Context, app *cli.App, hooks salesforce.Hooks) (*salesforce.Client, string, error) {
+	if err := o.checkLogin(); err != nil {
+		return nil, "", err
+	}
 	reserve, err := salesforce.ParseReserve(o.reserve)
 	if err != nil {
 		return nil, "", cli.Usagef("--api-reserve: %v", err)

@@ -61,7 +61,7 @@ func (r *ReportRow) balance() int64 {
 
 // sum adds up rows, in the order in which names first appear.
 func sum(rows []ReportRow) ReportRow {
-	var total ReportRow
+	total := ReportRow{In: Count{Name: "read"}}
 	for _, r := range rows {
 		total.In.Name = r.In.Name
 		total.In.N += r.In.N
