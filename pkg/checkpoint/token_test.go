@@ -153,3 +153,26 @@ func TestLocation(t *testing.T) {
 		}
 	}
 }
+
+// What is stored is what would be stored again, and can be shown.
+func FuzzCheckValue(f *testing.F) {
+	for _, key := range []string{"pubsub:/event/X", "eventlogfile:Login", "org=a:apexlog", "window=/2026-07-01T00:00:00Z:eventlogfile:Daily:API", "file:x"} {
+		for _, value := range []string{elfToken, "2026-07-01", "AAAA", "latest", `{"v":1}`, `{"ids":[],"last_ts":"2026-01-01T00:00:00.000+0000"}`} {
+			f.Add(key, value)
+		}
+	}
+	f.Fuzz(func(t *testing.T, key, value string) {
+		if got := ParseKey(key).String(); got != key && !strings.HasSuffix(key, ":") {
+			t.Fatalf("%q becomes %q", key, got)
+		}
+		Describe(ParseKey(key), value)
+		stored, _, err := CheckValue(key, value)
+		if err != nil {
+			return
+		}
+		again, _, err := CheckValue(key, stored)
+		if err != nil || again != stored {
+			t.Fatalf("%q = %q is stored as %q, and that as %q, %v", key, value, stored, again, err)
+		}
+	})
+}
