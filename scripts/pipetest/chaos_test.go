@@ -2,6 +2,7 @@ package pipetest
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"strconv"
@@ -38,49 +39,77 @@ func number(t *testing.T, name string, otherwise int) int {
 	return n
 }
 
+// outcome is what has to become of a source.
+type outcome struct{ stored, refused tally }
+
 // Any stage is killed at any moment, again and again. In the end the store
-// holds exactly the source, and nothing has become a dead letter. PIPETEST_KILLS
-// and PIPETEST_SEED change how often and when.
+// holds exactly the source, and nothing has become a dead letter but what has
+// to. PIPETEST_KILLS and PIPETEST_SEED change how often and when.
 func TestKill(t *testing.T) {
 	kills, seed := number(t, "PIPETEST_KILLS", 30), number(t, "PIPETEST_SEED", 1)
-	sources := []func(*testing.T, *bench) tally{sparseFile, hourlyFiles, dailyFile}
+	sources := []struct {
+		name string
+		make func(*testing.T, *bench) outcome
+	}{{"sparse file", sparseFile}, {"hourly files", hourlyFiles}, {"sparse daily file", dailyFile}, {"poison", poisonedFile}}
 	for i, source := range sources {
-		name := []string{"sparse file", "hourly files", "sparse daily file"}[i]
-		t.Run(name, func(t *testing.T) {
+		t.Run(source.name, func(t *testing.T) {
 			t.Parallel()
 			c := &chaos{rng: rand.New(rand.NewPCG(uint64(seed), uint64(i)))}
 			rounds := 0
 			for ; c.kills < (kills+len(sources)-1)/len(sources); rounds++ {
 				b := newBench(t)
-				c.round(b, source(t, b))
+				c.round(b, source.make(t, b))
 				if t.Failed() {
 					t.Fatalf("seed %d, round %d", seed, rounds)
 				}
 			}
-			t.Logf("seed %d: %d kills (%v) in %d rounds, %d entries sent again: %.1f a kill", seed, c.kills, c.by, rounds, c.repeats, float64(c.repeats)/float64(c.kills))
+			t.Logf("seed %d: %d kills (%v) in %d rounds, %d entries stored again: %.1f a kill", seed, c.kills, c.by, rounds, c.repeats, float64(c.repeats)/float64(c.kills))
 		})
 	}
 }
 
 // sparseFile is the log of a day of 1,000 rows.
-func sparseFile(t *testing.T, b *bench) tally {
+func sparseFile(t *testing.T, b *bench) outcome {
 	data := sftest.Hour{Type: "Login", Start: daysAgo(1), Rows: 1000, Span: 24 * time.Hour, Awkward: 20}.CSV()
 	b.write("day.csv", string(data))
 	b.set("PULL=--file day.csv")
-	return expected(t, data, nil).folded()
+	return outcome{stored: expected(t, data, nil).folded()}
+}
+
+// poisonedFile has rows that are too old and rows that are too long for Loki.
+func poisonedFile(t *testing.T, b *bench) outcome {
+	data := sftest.Hour{Type: "API", Start: daysAgo(1), Rows: 600, Span: 24 * time.Hour, Edit: func(i int, cells map[string]string) {
+		switch {
+		case i%40 == 7:
+			cells["TIMESTAMP_DERIVED"] = time.Now().AddDate(0, 0, -9).UTC().Format("2006-01-02T15:04:05.000Z")
+		case i%97 == 11:
+			cells["QUERY"] = strings.Repeat("x", 300<<10)
+		}
+	}}.CSV()
+	b.write("day.csv", string(data))
+	b.set("PULL=--file day.csv", "LOKI_PUSH_MAX_LINE_BYTES=0")
+	o := outcome{tally{}, tally{}}
+	for e := range expected(t, data, nil) {
+		if len(e.line) > 256<<10 || e.nanos < time.Now().AddDate(0, 0, -8).UnixNano() {
+			o.refused.add(e)
+		} else {
+			o.stored.add(e)
+		}
+	}
+	return o
 }
 
 // dailyFile is the same from an org.
-func dailyFile(t *testing.T, b *bench) tally {
+func dailyFile(t *testing.T, b *bench) outcome {
 	org := newOrg(t)
 	org.Know(sftest.Hour{Type: "Login", Start: daysAgo(1), Rows: 1000, Span: 24 * time.Hour, Awkward: 20})
 	org.publish(org.AddDay("Login", daysAgo(1), created(time.Hour)))
 	b.use(org).set("PULL=--event-type Login --interval Daily")
-	return org.want
+	return outcome{stored: org.want}
 }
 
 // hourlyFiles are of several types and hours, with late ones.
-func hourlyFiles(t *testing.T, b *bench) tally {
+func hourlyFiles(t *testing.T, b *bench) outcome {
 	org := newOrg(t)
 	for n := 6; n > 3; n-- {
 		for i, eventType := range []string{"Login", "API", "URI"} {
@@ -93,7 +122,7 @@ func hourlyFiles(t *testing.T, b *bench) tally {
 		}
 	}
 	b.use(org).set("PULL=--event-type *")
-	return org.want
+	return outcome{stored: org.want}
 }
 
 // chaos kills stages and counts.
@@ -105,7 +134,7 @@ type chaos struct {
 }
 
 // round pulls a source with a few kills.
-func (c *chaos) round(b *bench, want tally) {
+func (c *chaos) round(b *bench, want outcome) {
 	srv := loki(b.t, lokitest.Config{Latency: time.Duration(5+c.rng.IntN(30)) * time.Millisecond})
 	b.shell = shells[c.rng.IntN(2)]
 	// With little room in loki-push, sf-pull is held up by a slow Loki too.
@@ -136,15 +165,20 @@ func (c *chaos) round(b *bench, want tally) {
 	}
 	// Nothing may be missing once a status was 0, also when a kill came too late
 	// to matter.
-	same(b.t, "the store", held(srv), want)
-	if letters := b.letters("dead"); len(letters) > 0 {
-		b.t.Errorf("dead letters: %.3v", letters)
+	same(b.t, "the store", held(srv), want.stored)
+	same(b.t, "dead letters", captured(b), want.refused)
+	c.repeats += srv.Stats().Duplicates
+}
+
+// captured are the entries of all dead letters, each once.
+func captured(b *bench) tally {
+	got := tally{}
+	for _, l := range b.letters("dead") {
+		labels := maps.Clone(l.Labels)
+		labels["event_hour"] = l.TS.UTC().Format("2006-01-02T15") // a letter is as the record came in
+		got.add(entry{l.TS.UnixNano(), pairs(labels), pairs(l.StructuredMetadata), l.Line})
 	}
-	stats := srv.Stats()
-	if len(stats.Discarded) > 0 {
-		b.t.Errorf("discarded: %v", stats.Discarded)
-	}
-	c.repeats += stats.Received - len(want)
+	return got.folded()
 }
 
 // kill ends one stage of a running pipeline: at some time, or while Loki is

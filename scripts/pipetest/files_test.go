@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"sf2loki/pkg/lokitest"
 )
@@ -88,9 +89,10 @@ func fixtureFile(t *testing.T, path string, rows int) {
 
 // letter is what the tests look at of a dead letter.
 type letter struct {
-	Reason string
-	Line   string
-	Labels map[string]string
+	TS                 time.Time
+	Reason, Line       string
+	Labels             map[string]string
+	StructuredMetadata map[string]string `json:"structured_metadata"`
 }
 
 // letters are all dead letters in a spool.

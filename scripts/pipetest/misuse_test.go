@@ -2,6 +2,7 @@ package pipetest
 
 import (
 	"crypto/tls"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -22,7 +23,11 @@ type misuse struct {
 // tiny runs a command with a file system of 64 KiB in ./tiny, which is gone
 // when the command is.
 func tiny(command string) string {
-	return `mkdir -p tiny; unshare -m sh -c 'mount -t tmpfs -o size=64k none tiny && exec "$@"' tiny ` + command
+	flags := "-m"
+	if os.Geteuid() != 0 {
+		flags = "-rm"
+	}
+	return `mkdir -p tiny; unshare ` + flags + ` sh -c 'mount -t tmpfs -o size=64k none tiny && exec "$@"' tiny ` + command
 }
 
 const (
