@@ -1,6 +1,7 @@
 package sobject
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -103,4 +104,24 @@ func (o Object) keeps(big bool) time.Duration {
 		return halfYear
 	}
 	return 0
+}
+
+// Facts are what has been found out about an object.
+type Facts struct {
+	Name      string
+	Field     string // that its rows are pulled by
+	BigObject bool
+}
+
+// Look finds out what an object is, by two calls. An error tells why it cannot
+// be pulled.
+func Look(ctx context.Context, api API, o Object) (Facts, error) {
+	s, err := learn(ctx, api, o)
+	if err == nil && !s.big {
+		err = s.probe(ctx, api, api.Now().UnixNano())
+	}
+	if err != nil {
+		return Facts{Name: o.Name, Field: o.field(), BigObject: o.Big}, err
+	}
+	return Facts{Name: s.name, Field: s.field, BigObject: s.big}, nil
 }

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"os"
+	"time"
+
+	"github.com/peterbourgon/ff/v3/ffcli"
+
+	"sf2loki/pkg/apexlog"
+	"sf2loki/pkg/cli"
+	"sf2loki/pkg/feed"
+)
+
+// apexlogFlags are the flags of sf-pull apexlog.
+type apexlogFlags struct {
+	feedFlags
+	users    []string
+	maxBody  int64
+	patience time.Duration
+}
+
+// longestLog is what Salesforce makes a debug log of at most.
+const longestLog = 20 << 20
+
+func (f *apexlogFlags) register(app *cli.App, fs *flag.FlagSet) {
+	f.feedFlags.register(app, fs, margins{poll: time.Minute, settle: 15 * time.Minute, overlap: 15 * time.Minute})
+	cli.ListVar(fs, &f.users, "traced-user", "pull the logs of these users only, `IDS` or usernames")
+	cli.SizeVar(fs, &f.maxBody, "max-body", 5<<20, "longest body that becomes a line, `SIZE`")
+	cli.DurationVar(fs, &f.patience, "download-max-age", 24*time.Hour, "give a body up `TIME` after it could first not be downloaded")
+}
+
+func newApexLog(app *cli.App) *ffcli.Command {
+	fs := app.FlagSet("sf-pull apexlog")
+	f := &apexlogFlags{}
+	f.register(app, fs)
+	out := &output{app: app}
+	cmd := &ffcli.Command{
+		Name:       "apexlog",
+		ShortUsage: "sf-pull apexlog [--traced-user ID|USERNAME]... [flags] > records",
+		ShortHelp:  "pull Apex debug logs",
+		FlagSet:    fs,
+		Exec: func(ctx context.Context, args []string) error {
+			given := map[string]bool{}
+			fs.Visit(func(fl *flag.Flag) { given[fl.Name] = true })
+			if err := f.check(args); err != nil {
+				return err
+			}
+			app.Metrics.SetOrg(f.org)
+			return stopped(app, f.run(app.WatchStdout(ctx), app, out, given))
+		},
+	}
+	if !isPlan(app, os.Args[1:]) {
+		app.OnRun(cmd, out.runLine)
+	}
+	return cmd
+}
+
+func (f *apexlogFlags) check(args []string) error {
+	if err := f.feedFlags.check(args); err != nil {
+		return err
+	}
+	if f.maxBody < 0 || f.maxBody > longestLog {
+		return cli.Usagef("--max-body: it may be up to %s", cli.FormatSize(longestLog))
+	}
+	return apexlog.CheckUsers(f.users)
+}
+
+func (f *apexlogFlags) run(ctx context.Context, app *cli.App, out *output, given map[string]bool) error {
+	cfg := apexlog.Config{
+		Users: f.users, Window: f.window(), Lookback: f.lookback, Settle: f.settle, Overlap: f.overlap,
+		Patience: f.patience, MaxBody: f.maxBody, Follow: f.follow, Poll: f.poll,
+		KeyPrefix: f.keyPrefix(), Command: f.command(), Log: app.Log,
+	}
+	if f.plan == "static" {
+		return f.print(app, apexlog.StaticPlan(&cfg), nil)
+	}
+	r, err := f.prepare(ctx, app, out, given)
+	if err != nil {
+		return err
+	}
+	cfg.API, cfg.OrgID, cfg.Resume, cfg.Shape, cfg.Output = r.client, r.orgID, r.resume, r.shape, r.output
+	source := apexlog.New(cfg)
+	if f.plan != "" {
+		plan, err := source.Plan(ctx, f.maxAge)
+		return f.print(app, plan, err)
+	}
+	observeFeed(app, apexlog.SourceLabel, source.Stats())
+	app.Metrics.Collect(func(s *cli.Samples) { collectBodies(s, source.Stats().Totals()) })
+	defer reportFeed(app, apexlog.SourceLabel, source.Stats())
+	return source.Pull(ctx)
+}
+
+// command is what a command that fetches a log of this org begins with.
+func (f *apexlogFlags) command() string {
+	command := "sf-pull apexlog"
+	if f.org != "" {
+		command += " --org " + f.org
+	}
+	return command
+}
+
+func (f *apexlogFlags) print(app *cli.App, plan *apexlog.Plan, err error) error {
+	if err != nil {
+		return err
+	}
+	plan.Org, plan.Lane, plan.MaxAge = f.org, f.lane, cli.FormatDuration(f.maxAge)
+	return printJSON(app, plan)
+}
+
+// collectBodies are the counters of bodies.
+func collectBodies(s *cli.Samples, t feed.Totals) {
+	logs, bytes := int64(0), int64(0)
+	for _, c := range t.Types {
+		logs += c.Written
+		bytes += c.Bytes
+	}
+	s.Counter("apexlog_logs_ingested_total", "Debug logs that became records.", float64(logs))
+	s.Counter("apexlog_download_bytes_total", "Bytes of bodies downloaded.", float64(bytes))
+	for _, reason := range []string{"size", "download_error", "gone"} {
+		s.Counter("apexlog_bodies_skipped_total", "Debug logs written without their bodies.", float64(t.BodiesSkipped[reason]), "reason", reason)
+	}
+	failed := map[string]int64{"transport": 0}
+	for reason, n := range t.DownloadErrors {
+		failed[reason] = n
+	}
+	for reason, n := range failed {
+		s.Counter("apexlog_download_errors_total", "Bodies that could not be had.", float64(n), "reason", reason)
+	}
+}

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"os"
+	"time"
+
+	"github.com/peterbourgon/ff/v3/ffcli"
+
+	"sf2loki/pkg/cli"
+	"sf2loki/pkg/sobject"
+)
+
+// objectsFlags are the flags of sf-pull objects.
+type objectsFlags struct {
+	feedFlags
+	names       []string
+	objects     []sobject.Object
+	concurrency int
+	bufferBytes int64
+}
+
+// leastBuffer holds a few of the longest rows that there are.
+const leastBuffer = 1 << 20
+
+func (f *objectsFlags) register(app *cli.App, fs *flag.FlagSet) {
+	f.feedFlags.register(app, fs, margins{poll: 5 * time.Minute, settle: 5 * time.Minute, overlap: 10 * time.Minute})
+	cli.RepeatVar(fs, &f.names, "object", "objects to pull, `NAME[:FIELD][,big][,poll=TIME]`")
+	fs.IntVar(&f.concurrency, "concurrency", 2, "objects pulled at a time, `N`")
+	cli.SizeVar(fs, &f.bufferBytes, "buffer-bytes", 16<<20, "rows of Big Objects that wait to be put in order, `SIZE`")
+}
+
+func newObjects(app *cli.App) *ffcli.Command {
+	fs := app.FlagSet("sf-pull objects")
+	f := &objectsFlags{}
+	f.register(app, fs)
+	out := &output{app: app}
+	cmd := &ffcli.Command{
+		Name:       "objects",
+		ShortUsage: "sf-pull objects --object NAME[:FIELD][,big][,poll=TIME]... [flags] > records",
+		ShortHelp:  "pull the rows of objects that have a timestamp",
+		FlagSet:    fs,
+		Exec: func(ctx context.Context, args []string) error {
+			given := map[string]bool{}
+			fs.Visit(func(fl *flag.Flag) { given[fl.Name] = true })
+			if err := f.check(args); err != nil {
+				return err
+			}
+			app.Metrics.SetOrg(f.org)
+			return stopped(app, f.run(app.WatchStdout(ctx), app, out, given))
+		},
+	}
+	if !isPlan(app, os.Args[1:]) {
+		app.OnRun(cmd, out.runLine)
+	}
+	return cmd
+}
+
+func (f *objectsFlags) check(args []string) error {
+	if err := f.feedFlags.check(args); err != nil {
+		return err
+	}
+	f.objects = nil
+	for _, text := range f.names {
+		list, err := sobject.ParseObjects(text, cli.ParseDuration)
+		if err != nil {
+			return err
+		}
+		f.objects = append(f.objects, list...)
+	}
+	switch {
+	case f.concurrency < 1 || f.concurrency > maxConcurrency:
+		return cli.Usagef("--concurrency %d: it may be 1 to %d", f.concurrency, maxConcurrency)
+	case f.bufferBytes < leastBuffer || f.bufferBytes > 1<<30:
+		return cli.Usagef("--buffer-bytes: it may be 1MiB to 1GiB")
+	}
+	return sobject.CheckObjects(f.objects)
+}
+
+func (f *objectsFlags) run(ctx context.Context, app *cli.App, out *output, given map[string]bool) error {
+	cfg := sobject.Config{
+		Objects: f.objects, Window: f.window(), Lookback: f.lookback, Settle: f.settle, Overlap: f.overlap,
+		Follow: f.follow, Poll: f.poll, Concurrency: f.concurrency, BufferBytes: f.bufferBytes,
+		KeyPrefix: f.keyPrefix(), Log: app.Log,
+	}
+	if f.plan == "static" {
+		return f.print(app, sobject.StaticPlan(&cfg), nil)
+	}
+	r, err := f.prepare(ctx, app, out, given)
+	if err != nil {
+		return err
+	}
+	cfg.API, cfg.OrgID, cfg.Resume, cfg.Shape, cfg.Output = r.client, r.orgID, r.resume, r.shape, r.output
+	source := sobject.New(cfg)
+	if f.plan != "" {
+		plan, err := source.Plan(ctx, f.maxAge)
+		return f.print(app, plan, err)
+	}
+	observeFeed(app, sobject.SourceLabel, source.Stats())
+	defer reportFeed(app, sobject.SourceLabel, source.Stats())
+	return source.Pull(ctx)
+}
+
+func (f *objectsFlags) print(app *cli.App, plan *sobject.Plan, err error) error {
+	if err != nil {
+		return err
+	}
+	plan.Org, plan.Lane, plan.MaxAge = f.org, f.lane, cli.FormatDuration(f.maxAge)
+	return printJSON(app, plan)
+}
