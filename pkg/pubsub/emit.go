@@ -171,12 +171,12 @@ func (e *emitter) event(ctx context.Context, ev *eventbus.ConsumerEvent) (ok boo
 		c.SkippedDuplicate++
 		return true, nil
 	}
-	may, last := e.s.take()
-	if !may {
-		return false, errDone
+	if !e.s.take() {
+		<-ctx.Done() // others are at the last of them
+		return false, nil
 	}
 	defer func() {
-		if last && err == nil {
+		if err == nil && e.s.full() {
 			err = errDone
 		}
 	}()

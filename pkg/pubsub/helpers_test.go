@@ -27,7 +27,7 @@ import (
 	"sf2loki/pkg/shape"
 )
 
-// bench is a simulated org's bus and a source of it, inside a bubble whose
+// rig is a simulated org's bus and a source of it, inside a bubble whose
 // clock is its own.
 type rig struct {
 	t   *testing.T
@@ -206,6 +206,15 @@ func (o *output) wait(n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for o.lines < n {
+		o.cond.Wait()
+	}
+}
+
+// waitEvents waits until n events have been written.
+func (o *output) waitEvents(n int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for bytes.Count(o.text.Bytes(), []byte(`"line":"`)) < n {
 		o.cond.Wait()
 	}
 }

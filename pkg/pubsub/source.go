@@ -130,8 +130,9 @@ type Source struct {
 	schemas *schemas
 	memory  *memory
 
-	left     atomic.Int64 // events that may still be written; only with MaxEvents
-	lastMove atomic.Int64 // when an event was written or a stream was not open, for IdleExit
+	// With MaxEvents: events that were begun, and those that are in a block.
+	begun, ended atomic.Int64
+	lastMove     atomic.Int64 // when an event was written or a stream was not open, for IdleExit
 
 	mu        sync.Mutex
 	followers map[string]*follower // by topic
@@ -146,9 +147,7 @@ func New(cfg Config) *Source {
 	if cfg.Window <= 0 {
 		cfg.Window = MaxWindow
 	}
-	s := &Source{cfg: cfg, log: cfg.Log, stats: newStats(), memory: newMemory(maxHeld), followers: map[string]*follower{}}
-	s.left.Store(cfg.MaxEvents)
-	return s
+	return &Source{cfg: cfg, log: cfg.Log, stats: newStats(), memory: newMemory(maxHeld), followers: map[string]*follower{}}
 }
 
 // Stats are the counters of the run.
@@ -365,15 +364,12 @@ func (r *run) watchIdle() {
 // moved notes that something happened that a quiet run would not see.
 func (s *Source) moved() { s.lastMove.Store(s.cfg.Now().UnixNano()) }
 
-// take tells whether one more event may be written, and whether it is the last
-// that may.
-func (s *Source) take() (ok, last bool) {
-	if s.cfg.MaxEvents <= 0 {
-		return true, false
-	}
-	left := s.left.Add(-1)
-	return left >= 0, left == 0
-}
+// take tells whether one more event may be written.
+func (s *Source) take() bool { return s.cfg.MaxEvents <= 0 || s.begun.Add(1) <= s.cfg.MaxEvents }
+
+// full notes that an event that might be written has been, and tells whether
+// it was the last.
+func (s *Source) full() bool { return s.cfg.MaxEvents > 0 && s.ended.Add(1) == s.cfg.MaxEvents }
 
 // topicError is why one topic cannot be read, while others can.
 type topicError struct {

@@ -192,7 +192,7 @@ func (s *busStream) run(ctx context.Context, method string, send sendFunc) error
 		if verdict != nil {
 			return verdict.err
 		}
-		if pending > 0 {
+		if pending > 0 || len(batch) > 0 {
 			broke = time.Now()
 		}
 		wait := cfg.ZeroCredit - time.Since(broke)

@@ -352,7 +352,11 @@ func (o *Org) describe(w *writer, object string) {
 		}
 		var fields []map[string]any
 		for _, f := range t.Fields {
-			fields = append(fields, map[string]any{"name": f.Name, "label": f.Name, "type": typeNames[f.Type], "filterable": f.Type != soql.Base64, "sortable": f.Type != soql.Base64})
+			field := map[string]any{"name": f.Name, "label": f.Name, "type": typeNames[f.Type], "filterable": f.Type != soql.Base64, "sortable": f.Type != soql.Base64}
+			if t.Name == "EventLogFile" && f.Name == "EventType" {
+				field["type"], field["picklistValues"] = "picklist", o.eventTypes()
+			}
+			fields = append(fields, field)
 		}
 		out = map[string]any{"name": t.Name, "label": t.Name, "queryable": true, "keyPrefix": t.KeyPrefix, "fields": fields}
 	})
