@@ -6,6 +6,9 @@ MANDIR ?= $(PREFIX)/share/man
 VERSION ?=
 FUZZTIME ?= 10s
 BENCH ?= .
+KILLS ?= 200
+SEED ?= 1
+FILE_MB ?= 200
 PKG ?= ./...
 GO ?= go
 
@@ -14,7 +17,7 @@ RELEASE = $(if $(VERSION),-X sf2loki/pkg/cli.release=$(VERSION))
 SHELLS = $(shell grep -lE '^\#!.*(sh|bash)$$' scripts/* .ci/run) $(wildcard scripts/lib/*.sh)
 COMPLETIONS = $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 
-.PHONY: all build test check lint fuzz bench demo install uninstall dist clean help
+.PHONY: all build test check lint fuzz chaos large bench demo install uninstall dist clean help
 
 all: build
 
@@ -42,6 +45,12 @@ fuzz: ## run each fuzz target for FUZZTIME (10s)
 		echo "fuzz $$pkg $$target"; \
 		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$pkg" </dev/null || exit 1; \
 	done
+
+chaos: ## kill stages of pipelines at random, KILLS times (200), by SEED
+	PIPETEST_KILLS='$(KILLS)' PIPETEST_SEED='$(SEED)' $(GO) test -count=1 -v -timeout 1h -run '^TestKill$$' ./scripts/pipetest
+
+large: ## push a file of FILE_MB (200) into a simulated Loki and into VictoriaLogs
+	PIPETEST_FILE_MB='$(FILE_MB)' $(GO) test -count=1 -v -timeout 1h -run '^TestLargeFile$$' ./scripts/pipetest
 
 bench: ## run the benchmarks that match BENCH
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem $(PKG)
