@@ -48,6 +48,8 @@ type entry struct {
 	at   time.Time
 	run  string
 
+	because string // why somebody discarded it
+
 	// end, of fate failed, is where in the .failed file the record ends. One
 	// that ends where no entry says so is what a killed run had written and
 	// not yet entered.
@@ -67,6 +69,10 @@ func (e *entry) append(dst []byte) []byte {
 	dst = record.AppendTime(dst, e.at.UnixNano())
 	dst = append(dst, `","run":`...)
 	dst = record.AppendString(dst, []byte(e.run))
+	if e.because != "" {
+		dst = append(dst, `,"because":`...)
+		dst = record.AppendString(dst, []byte(e.because))
+	}
 	if e.end > 0 {
 		dst = append(dst, `,"end":`...)
 		dst = strconv.AppendInt(dst, e.end, 10)
@@ -81,9 +87,11 @@ type place struct {
 	id   ID
 }
 
-// fate is the last word on a record, and whether a replay claimed it since.
+// fate is the last word on a record, when it was said, and whether a replay
+// claimed it since.
 type fate struct {
 	status  Status
+	at      int64
 	claimed bool
 }
 
@@ -147,10 +155,14 @@ func (f *fates) add(line []byte, path string) error {
 	}
 	at := place{number, ParseID([]byte(asText(member(line, "id"))))}
 	if status == Pending { // does not undo what was: the claimant may die
-		f.of[at] = fate{f.of[at].status, true}
+		was := f.of[at]
+		was.claimed = true
+		f.of[at] = was
 		return nil
 	}
-	f.of[at] = fate{status: status}
+	// An entry without a time is as good as any.
+	when, _ := record.ParseTime([]byte(asText(member(line, "at"))))
+	f.of[at] = fate{status: status, at: when}
 	if end, err := strconv.ParseInt(string(member(line, "end")), 10, 64); err == nil {
 		f.moved[move{at.id, end}] = true
 	}
