@@ -119,6 +119,8 @@ func (l TopicList) choose(objects []string) []string {
 // <X>Event without one is what older streams are kept in.
 func topicOf(object string, known map[string]bool) (topic string, monitoring bool) {
 	switch {
+	case object == "Event" || object == "EventStream" || object == "ChangeEvent" || object == "__e":
+		return "", false // no X
 	case strings.HasSuffix(object, "EventStream"):
 		return "/event/" + object, true
 	case strings.HasSuffix(object, "ChangeEvent"):
