@@ -51,6 +51,7 @@ type App struct {
 	mu     sync.Mutex
 	status func() any
 	ready  func() error
+	names  ReportRow // of the numbers that every account has
 	report []ReportRow
 
 	finished sync.Once
@@ -100,7 +101,11 @@ func (app *App) Run(args []string, newRoot func(app *App) *ffcli.Command) sysexi
 	if inv.help {
 		return app.finish(app.printHelp(inv), nil)
 	}
-	runLine := app.runLines[inv.cmd]
+	chosen := inv.cmd
+	if chosen == nil {
+		chosen = root
+	}
+	runLine := app.runLines[chosen]
 	if runLine != nil {
 		if err := runLine(nil); err != nil {
 			return app.finish(err, nil)
@@ -228,7 +233,7 @@ func (app *App) OnReady(fn func() error) {
 // OnRun has fn called as the first and the last thing of a run of cmd, before
 // flags are parsed (status nil) and with the exit status: there sf-pull,
 // loki-push and dl-replay cat write their run lines. Help and version are no
-// runs.
+// runs. The root's is called when the arguments name no command.
 func (app *App) OnRun(cmd *ffcli.Command, fn func(status *int) error) { app.runLines[cmd] = fn }
 
 // KnownEnv names environment variables that the program reads by itself, so

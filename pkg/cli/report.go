@@ -29,6 +29,10 @@ type ReportRow struct {
 	Info              []Count
 }
 
+// Account names the numbers that the account of every run has, also of one that
+// ended before there was anything to count.
+func (app *App) Account(names ReportRow) { app.names = names }
+
 // Report sets the account of the run; the last one set counts. At exit its sum
 // is one line of the log, a warning when it does not balance or there is a
 // loss, and --report FILE gets one flat JSON object for each row
@@ -59,9 +63,12 @@ func (r *ReportRow) balance() int64 {
 	return n
 }
 
-// sum adds up rows, in the order in which names first appear.
-func sum(rows []ReportRow) ReportRow {
+// sum adds up rows, in the order in which names first appear, those of first
+// before all.
+func sum(first ReportRow, rows []ReportRow) ReportRow {
 	total := ReportRow{In: Count{Name: "read"}}
+	addCounts(&total.Out, first.Out)
+	addCounts(&total.Info, first.Info)
 	for _, r := range rows {
 		total.In.Name = r.In.Name
 		total.In.N += r.In.N
@@ -90,7 +97,7 @@ func (app *App) logAccount() {
 	if rows == nil {
 		return
 	}
-	total := sum(rows)
+	total := sum(app.names, rows)
 	for _, r := range rows {
 		if b := r.balance(); b != 0 {
 			app.Log.Warn("account does not balance", "source", r.Source, "event_type", r.EventType, "unaccounted", b)
@@ -123,7 +130,7 @@ func (app *App) writeReport(code sysexits.Code) error {
 	for i := range rows {
 		app.appendRow(&buf, "event_type", &rows[i], nil)
 	}
-	total := sum(rows)
+	total := sum(app.names, rows)
 	app.appendRow(&buf, "run", &total, &code)
 	if err := atomicfile.Write(app.common.report, buf.Bytes(), 0o644); err != nil {
 		return fmt.Errorf("write report: %w", err)

@@ -71,10 +71,22 @@ func newFake(app *cli.App) *ffcli.Command {
 		_, err := io.WriteString(app.Stdout, line)
 		return err
 	})
-	return &ffcli.Command{
+	root := &ffcli.Command{
 		Name: "fake-tool", ShortUsage: "fake-tool SUBCOMMAND", ShortHelp: "do this and that",
 		Subcommands: []*ffcli.Command{show, failCommand(app), idleCommand(app), countCommand(app), wrapCommand(app), yesCommand(app)},
 	}
+	app.OnRun(root, func(status *int) error {
+		if _, ok := app.LookupEnv("RUN_LINES"); !ok {
+			return nil
+		}
+		line := "root begin\n"
+		if status != nil {
+			line = fmt.Sprintf("root end %d\n", *status)
+		}
+		_, err := io.WriteString(app.Stdout, line)
+		return err
+	})
+	return root
 }
 
 // showCommand prints the values of its flags and its operands.
@@ -177,12 +189,18 @@ func countCommand(app *cli.App) *ffcli.Command {
 	words := app.Metrics.Counter("words_total", "Words.", "word")
 	sizes := app.Metrics.Histogram("word_bytes", "Sizes.", []float64{1, 2, 4})
 	app.Metrics.Gauge("pending", "Pending.")
+	none := fs.Bool("none", false, "end before there is anything to count")
 	return &ffcli.Command{Name: "count", ShortHelp: "count", FlagSet: fs, Exec: func(ctx context.Context, args []string) error {
 		app.Metrics.SetOrg(*org)
 		app.Metrics.Collect(func(s *cli.Samples) {
 			s.Counter("looks_total", "Looks.", 1, "kind", "any")
 			s.Gauge("operands", "Operands.", float64(len(args)))
 		})
+		if *none {
+			app.Account(cli.ReportRow{Out: []cli.Count{{Name: "written"}, {Name: "filtered"}}})
+			app.Report([]cli.ReportRow{})
+			return nil
+		}
 		n := int64(len(args))
 		for _, a := range args {
 			words.WithLabelValues(a).Inc()

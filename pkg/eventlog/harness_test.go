@@ -101,7 +101,7 @@ func (b *bench) pullContext(ctx context.Context, types ...string) error {
 		b.t.Fatal(err)
 	}
 	cfg := Config{
-		API: known{client}, OrgID: id, Types: TypeList{Include: types}, Interval: Hourly,
+		API: client, OrgID: id, Types: TypeList{Include: types}, Interval: Hourly,
 		Lookback: 100 * 24 * time.Hour, Settle: 5 * time.Minute, Patience: 24 * time.Hour, Poll: time.Hour,
 		Concurrency: 3, TmpDir: b.t.TempDir(), Command: "sf-pull elf", Shape: sh,
 		Resume: func(key string) (string, bool) { v, ok := b.doc[key]; return v, ok },
@@ -128,22 +128,6 @@ func (b *bench) pullContext(ctx context.Context, types ...string) error {
 	}
 	b.balance()
 	return err
-}
-
-// known is an org that tells which event types it knows.
-type known struct{ API }
-
-func (k known) Get(ctx context.Context, path string) ([]byte, error) {
-	if path != "sobjects/EventLogFile/describe" {
-		return k.API.Get(ctx, path)
-	}
-	var values []map[string]string
-	for _, name := range sftest.Types() {
-		values = append(values, map[string]string{"value": name})
-	}
-	return json.Marshal(map[string]any{"fields": []any{
-		map[string]any{"name": "Id"}, map[string]any{"name": "EventType", "picklistValues": values},
-	}})
 }
 
 // take is standard output.
