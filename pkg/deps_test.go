@@ -47,17 +47,17 @@ var bad = []struct {
 		why: "streams and command line know no program",
 	},
 	{
-		packages: []string{"pkg/salesforce", "pkg/shape", "pkg/eventlog", "pkg/pubsub", "pkg/sobject", "pkg/apexlog"},
+		packages: []string{"pkg/salesforce", "pkg/shape", "pkg/feed", "pkg/discover", "pkg/eventlog", "pkg/pubsub", "pkg/sobject", "pkg/apexlog"},
 		imports:  []string{"pkg/loki/...", "pkg/spool", "pkg/lokitest/..."},
 		why:      "a source never knows the sink",
 	},
 	{
-		packages: []string{"pkg/salesforce", "pkg/shape", "pkg/eventlog", "pkg/pubsub", "pkg/sobject", "pkg/apexlog"},
+		packages: []string{"pkg/salesforce", "pkg/shape", "pkg/feed", "pkg/discover", "pkg/eventlog", "pkg/pubsub", "pkg/sobject", "pkg/apexlog"},
 		imports:  []string{"pkg/checkpoint/..."},
 		why:      "a source is given its position as text; where it is kept is ckpt's affair",
 	},
 	{
-		packages: []string{"pkg/salesforce", "pkg/shape"},
+		packages: []string{"pkg/salesforce", "pkg/shape", "pkg/feed"},
 		imports:  []string{"pkg/eventlog", "pkg/pubsub", "pkg/sobject", "pkg/apexlog"},
 		why:      "what sources share imports none of them",
 	},
