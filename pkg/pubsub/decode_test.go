@@ -48,9 +48,10 @@ func TestTenThousandEvents(t *testing.T) {
 	inBubble(t, sftest.BusConfig{MaxBatch: 33}, func(r *rig) {
 		names := []string{"LoginEventStream", "LogoutEventStream", "ApiEventStream", "AccountChangeEvent", "Order_Shipped__e", "Order_Shipped__e.v2"}
 		rng := rand.New(rand.NewPCG(3, 4))
-		events := map[string][]fixtureEvent{}
+		events, schemas := map[string][]fixtureEvent{}, map[string]string{}
 		for _, name := range names {
 			events[name] = fixtureEvents(t, name)
+			schemas[name] = r.bus.AddSchema(schemaText(t, name))
 			topic := events[name][0].Topic
 			if !strings.HasSuffix(name, ".v2") {
 				r.bus.DefineTopic(sftest.Topic{Name: topic, Schema: schemaText(t, name)})
@@ -63,7 +64,7 @@ func TestTenThousandEvents(t *testing.T) {
 			for range n {
 				name := names[rng.IntN(len(names))]
 				e := events[name][rng.IntN(3)]
-				id := r.bus.Publish(e.Topic, sftest.Event{Schema: schemaText(t, name), Payload: e.Payload})[0]
+				id := r.bus.Publish(e.Topic, sftest.Event{SchemaID: schemas[name], Payload: e.Payload})[0]
 				want[e.Topic+":"+b64(id)] = e.Decoded
 			}
 		}

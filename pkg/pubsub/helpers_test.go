@@ -163,13 +163,13 @@ func (run *running) topic(name string) TopicCount {
 
 // output keeps what a source writes. It may be made to block.
 type output struct {
-	mu    sync.Mutex
-	cond  *sync.Cond
-	text  bytes.Buffer
-	shut  bool
-	lines int
-	err   error
-	log   lockedBuffer
+	mu            sync.Mutex
+	cond          *sync.Cond
+	text          bytes.Buffer
+	shut          bool
+	lines, events int
+	err           error
+	log           lockedBuffer
 }
 
 func newOutput() *output {
@@ -189,6 +189,7 @@ func (o *output) records(lines []byte) error {
 	}
 	o.text.Write(lines)
 	o.lines += bytes.Count(lines, []byte("\n"))
+	o.events += bytes.Count(lines, []byte(`"line":"`))
 	o.cond.Broadcast()
 	return nil
 }
@@ -214,7 +215,7 @@ func (o *output) wait(n int) {
 func (o *output) waitEvents(n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for bytes.Count(o.text.Bytes(), []byte(`"line":"`)) < n {
+	for o.events < n {
 		o.cond.Wait()
 	}
 }
