@@ -104,18 +104,25 @@ func newOrgMetrics(app *cli.App) *orgMetrics {
 func report(app *cli.App, stats *eventlog.Stats) {
 	rows := []cli.ReportRow{}
 	for _, c := range stats.Totals().Types {
-		rows = append(rows, cli.ReportRow{
-			Source: elfSource, EventType: c.EventType,
-			In: cli.Count{Name: "read", N: c.Read},
-			Out: []cli.Count{
-				{Name: "written", N: c.Written}, {Name: "filtered", N: c.Filtered}, {Name: "sampled_out", N: c.SampledOut},
-				{Name: "skipped_duplicate", N: c.SkippedDuplicate}, {Name: "dead_lettered", N: c.DeadLettered},
-			},
-			Info: []cli.Count{
-				{Name: "files", N: c.Files}, {Name: "bytes", N: c.Bytes}, {Name: "timestamp_fallbacks", N: c.Fallbacks},
-				{Name: "source_gaps", N: c.Gaps, Loss: true},
-			},
-		})
+		row := accountRow(c)
+		row.Info = append([]cli.Count{{Name: "files", N: c.Files}}, row.Info...)
+		rows = append(rows, row)
 	}
 	app.Report(rows)
+}
+
+// accountRow is the account of one event type.
+func accountRow(c eventlog.Count) cli.ReportRow {
+	return cli.ReportRow{
+		Source: elfSource, EventType: c.EventType,
+		In: cli.Count{Name: "read", N: c.Read},
+		Out: []cli.Count{
+			{Name: "written", N: c.Written}, {Name: "filtered", N: c.Filtered}, {Name: "sampled_out", N: c.SampledOut},
+			{Name: "skipped_duplicate", N: c.SkippedDuplicate}, {Name: "dead_lettered", N: c.DeadLettered},
+		},
+		Info: []cli.Count{
+			{Name: "bytes", N: c.Bytes}, {Name: "timestamp_fallbacks", N: c.Fallbacks},
+			{Name: "source_gaps", N: c.Gaps, Loss: true},
+		},
+	}
 }
