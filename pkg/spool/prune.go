@@ -4,10 +4,11 @@ import (
 	"cmp"
 	"errors"
 	"io/fs"
+	"log/slog"
 	"maps"
+	"os"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -71,14 +72,8 @@ func (w *Writer) prune(room int64) error {
 	if err != nil {
 		return err
 	}
-	slices.SortFunc(files, func(a, b stored) int {
-		return cmp.Or(-cmpBool(a.replayed || a.orphan, b.replayed || b.orphan),
-			a.changed.Compare(b.changed), strings.Compare(a.name, b.name))
-	})
-	var total int64
-	for _, s := range files {
-		total += s.size
-	}
+	slices.SortFunc(files, leastWorth)
+	total := totalSize(files)
 	kept := int64(len(files))
 	now := w.cfg.Now()
 	var failures []error
@@ -99,6 +94,19 @@ func (w *Writer) prune(room int64) error {
 	}
 	w.stats.SpoolFiles, w.stats.SpoolBytes = kept, total
 	return errors.Join(failures...)
+}
+
+func totalSize(files []stored) (total int64) {
+	for _, s := range files {
+		total += s.size
+	}
+	return total
+}
+
+// leastWorth has what was replayed first, then the oldest.
+func leastWorth(a, b stored) int {
+	return cmp.Or(-cmpBool(a.replayed || a.orphan, b.replayed || b.orphan),
+		a.changed.Compare(b.changed), strings.Compare(a.name, b.name))
 }
 
 // makeRoom removes what was replayed, to the last file, when the disk is full:
@@ -135,44 +143,68 @@ func cmpBool(a, b bool) int {
 // removeStored removes a file that nobody has in hand, and tells whether it is
 // gone.
 func (w *Writer) removeStored(s stored, old bool) (bool, error) {
-	if s.orphan {
-		return true, ignoreGone(w.dir.remove(s.name))
+	got, err := w.dir.removeStored(s, w.cfg.Log)
+	if got.counted {
+		w.mourn(w.dir.join(s.name), got.lost, old)
 	}
-	f, err := w.dir.open(s.name, unix.O_RDWR)
+	return got.gone, err
+}
+
+// removal is what became of a file that was to be removed.
+type removal struct {
+	gone    bool
+	counted bool // it was there, and its records were counted
+	records int64
+	lost    map[record.Reason]int64 // records that had something left to do
+}
+
+func (d *dir) removeStored(s stored, log *slog.Logger) (removal, error) {
+	if s.orphan {
+		return removal{gone: true}, ignoreGone(d.remove(s.name))
+	}
+	f, err := d.open(s.name, unix.O_RDWR)
 	if err != nil {
-		return errors.Is(err, fs.ErrNotExist), ignoreGone(err)
+		return removal{gone: errors.Is(err, fs.ErrNotExist)}, ignoreGone(err)
 	}
 	defer f.Close()
 	if err := tryLock(f, unix.LOCK_EX); errors.Is(err, errLocked) {
-		return false, nil
+		return removal{}, nil
 	} else if err != nil {
-		return false, err
+		return removal{}, err
 	}
-	if !w.dir.same(s.name, f) {
-		return false, nil
+	if !d.same(s.name, f) {
+		return removal{}, nil
 	}
-	lost := map[record.Reason]int64{}
-	file := newFile(w.dir, s.name)
-	known, err := file.fates()
+	got, err := d.countLost(s, f)
 	if sysexits.Of(err) == sysexits.Config {
-		return false, err // a newer release's: not ours to judge
-	}
-	if err == nil {
-		err = file.scan(f, func(l *Letter) error {
-			if !known.status(file.kind, place{l.Line, l.ID()}, false).final() {
-				lost[l.Reason()]++
-			}
-			return nil
-		}, func(*Damage) {})
+		return removal{}, err // a newer release's: not ours to judge
 	}
 	if err != nil {
-		w.cfg.Log.Warn("records of a spool file that is removed cannot be counted", "file", file.Path, "err", err)
+		log.Warn("records of a spool file that is removed cannot be counted", "file", d.join(s.name), "err", err)
 	}
-	if err := w.dir.remove(s.name); err != nil {
-		return false, ignoreGone(err)
+	if err := d.remove(s.name); err != nil {
+		return removal{}, ignoreGone(err)
 	}
-	w.mourn(file.Path, lost, old)
-	return true, ignoreGone(w.dir.remove(journalOf(s.name)))
+	got.gone, got.counted = true, true
+	return got, ignoreGone(d.remove(journalOf(s.name)))
+}
+
+// countLost counts the records of a file that nobody has in hand, and those of
+// them that have something left to do.
+func (d *dir) countLost(s stored, f *os.File) (removal, error) {
+	got := removal{lost: map[record.Reason]int64{}}
+	file := newFile(d, s.name)
+	known, err := file.fates()
+	if err != nil {
+		return got, err
+	}
+	return got, file.scan(f, func(l *Letter) error {
+		got.records++
+		if !known.status(file.kind, place{l.Line, l.ID()}, false).final() {
+			got.lost[l.Reason()]++
+		}
+		return nil
+	}, func(*Damage) {})
 }
 
 // mourn counts what was removed before it was replayed, and says so. The entry
@@ -205,19 +237,6 @@ func ignoreGone(err error) error {
 	return err
 }
 
-// survey remembers what waits in each file, so that only those that changed are
-// read again.
-type survey struct {
-	mu   sync.Mutex
-	seen map[string]surveyed
-}
-
-type surveyed struct {
-	at      [4]int64 // sizes and times of change of file and journal
-	pending int64
-	oldest  int64 // capture time; 0 for none
-}
-
 // lookAround prunes by age and counts what waits for a replay.
 func (w *Writer) lookAround() {
 	w.mu.Lock()
@@ -230,20 +249,26 @@ func (w *Writer) lookAround() {
 	if err != nil {
 		w.cfg.Log.Warn("spool could not be pruned", "dir", w.dir.path, "err", err)
 	}
-	pending, oldest, err := w.survey.take(w.dir, w.stopping)
-	if errors.Is(err, errStopping) {
-		return
-	}
-	if err != nil {
+	if err := w.countWaiting(w.stopping); err != nil && !errors.Is(err, errStopping) {
 		w.cfg.Log.Warn("spool could not be counted", "dir", w.dir.path, "err", err)
-		return
+	}
+}
+
+// countWaiting notes what waits in the directory.
+func (w *Writer) countWaiting(goOn func() error) error {
+	found, err := w.survey.take(w.dir, goOn)
+	if err != nil {
+		return err
+	}
+	files, err := w.dir.stored()
+	if err != nil {
+		return err
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.stats.Pending, w.stats.OldestPending = pending, time.Time{}
-	if oldest != 0 {
-		w.stats.OldestPending = time.Unix(0, oldest).UTC()
-	}
+	w.stats.Pending, w.stats.OldestPending, w.stats.OldestEvent = found.pending, instantOf(found.captured), instantOf(found.event)
+	w.stats.SpoolFiles, w.stats.SpoolBytes = int64(len(files)), totalSize(files)
+	return nil
 }
 
 // errStopping ends a look around that nobody waits for any more.
@@ -256,60 +281,4 @@ func (w *Writer) stopping() error {
 	default:
 		return nil
 	}
-}
-
-func (s *survey) take(d *dir, goOn func() error) (pending, oldest int64, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	names, err := d.names()
-	if err != nil {
-		return 0, 0, err
-	}
-	seen := map[string]surveyed{}
-	for _, name := range names {
-		_, k := splitName(name)
-		if !spoolFile(name) || k.replayed || strings.HasSuffix(name, journalSuffix) {
-			continue
-		}
-		got, ok := s.seen[name]
-		if at := fingerprint(d, name); !ok || got.at != at {
-			if got, err = surveyFile(newFile(d, name), goOn); err != nil {
-				return 0, 0, err
-			}
-			got.at = at
-		}
-		seen[name] = got
-		pending += got.pending
-		if got.oldest != 0 && (oldest == 0 || got.oldest < oldest) {
-			oldest = got.oldest
-		}
-	}
-	s.seen = seen
-	return pending, oldest, nil
-}
-
-func fingerprint(d *dir, name string) (at [4]int64) {
-	for i, name := range []string{name, journalOf(name)} {
-		if info, err := d.stat(name); err == nil {
-			at[2*i], at[2*i+1] = info.Size, info.Mtim.Nano()
-		}
-	}
-	return at
-}
-
-// surveyFile counts what waits. Truncated copies do not: their entries are in
-// Loki, and they are replayed only when asked for.
-func surveyFile(f *File, goOn func() error) (surveyed, error) {
-	var got surveyed
-	_, err := f.Read(func(l *Letter, s Status) error {
-		if s.final() || l.Reason() == record.TruncatedCopy {
-			return goOn()
-		}
-		got.pending++
-		if at, ok := l.Captured(); ok && (got.oldest == 0 || at < got.oldest) {
-			got.oldest = at
-		}
-		return goOn()
-	}, func(*Damage) {})
-	return got, err
 }

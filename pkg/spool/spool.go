@@ -88,7 +88,9 @@ type Stats struct {
 	SpoolBytes int64
 
 	// Pending counts the records that wait for a replay; OldestPending is the
-	// capture time of the oldest, zero when there is none.
+	// capture time of the oldest and OldestEvent the time of the oldest entry,
+	// zero when there is none.
 	Pending       int64
 	OldestPending time.Time
+	OldestEvent   time.Time
 }

@@ -20,7 +20,7 @@ type Writer struct {
 	dir    *dir
 	stop   chan struct{}
 	upkeep sync.WaitGroup
-	survey survey
+	survey *survey
 
 	mu     sync.Mutex
 	cur    *segment // nil while no file is open
@@ -50,8 +50,7 @@ func Open(cfg Config) (*Writer, error) {
 		d.close()
 		return nil, err
 	}
-	w := &Writer{cfg: cfg, dir: d, stop: make(chan struct{})}
-	w.survey.seen = map[string]surveyed{}
+	w := &Writer{cfg: cfg, dir: d, stop: make(chan struct{}), survey: newSurvey()}
 	w.stats.PrunedUnreplayed = map[string]int64{}
 	w.upkeep.Go(w.keepUp)
 	return w, nil
@@ -302,6 +301,10 @@ func (w *Writer) Close() error {
 	close(w.stop)
 	w.mu.Unlock()
 	w.upkeep.Wait()
+	// A run that is shorter than the next look leaves the right numbers, too.
+	if err := w.countWaiting(func() error { return nil }); err != nil {
+		w.cfg.Log.Warn("spool could not be counted", "dir", w.dir.path, "err", err)
+	}
 	return w.dir.close()
 }
 
