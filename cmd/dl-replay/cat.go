@@ -18,8 +18,8 @@ type catCmd struct {
 	sel selectFlags
 }
 
-func newCat(app *cli.App) *ffcli.Command {
-	c := &catCmd{app: app}
+func newCat(app *cli.App, stock *stock) *ffcli.Command {
+	c := &catCmd{app: app, sel: selectFlags{stock: stock}}
 	fs := app.FlagSet("dl-replay cat")
 	c.sel.register(fs)
 	cmd := &ffcli.Command{

@@ -22,8 +22,8 @@ type list struct {
 	maxAge time.Duration
 }
 
-func newList(app *cli.App) *ffcli.Command {
-	l := &list{app: app}
+func newList(app *cli.App, stock *stock) *ffcli.Command {
+	l := &list{app: app, sel: selectFlags{stock: stock}}
 	fs := app.FlagSet("dl-replay list")
 	l.sel.register(fs)
 	fs.BoolVar(&l.json, "json", false, "print one JSON object a file")
@@ -48,12 +48,13 @@ func (l *list) exec(_ context.Context, args []string) error {
 	}
 	defer r.close()
 	rows, err := l.rows(r)
+	l.app.Progress("")
 	if err != nil {
 		return err
 	}
 	if l.json {
 		enc := json.NewEncoder(l.app.Stdout)
-		for _, row := range rows {
+		for _, row := range rows[:len(rows)-1] {
 			if err := enc.Encode(row); err != nil {
 				return err
 			}
@@ -64,13 +65,17 @@ func (l *list) exec(_ context.Context, args []string) error {
 	return r.verdict()
 }
 
+// rows is a row for each file, and last one for all of them.
 func (l *list) rows(r *reading) ([]fileRow, error) {
 	window := spool.Window{Now: time.Now(), MaxAge: l.maxAge}
 	var rows []fileRow
-	for _, f := range r.set.Files {
+	total := spool.NewSummary(window)
+	for i, f := range r.set.Files {
+		l.app.Progress(fmt.Sprintf("file %d of %d, %d records", i+1, len(r.set.Files), total.Records))
 		sum := spool.NewSummary(window)
 		info, err := r.file(f, func(letter *spool.Letter, s spool.Status) error {
 			sum.Add(letter, s)
+			total.Add(letter, s)
 			return nil
 		})
 		if err != nil {
@@ -79,9 +84,11 @@ func (l *list) rows(r *reading) ([]fileRow, error) {
 		if info.Gone || sum.Records == 0 && l.sel.narrows() {
 			continue
 		}
+		sum.Seal()
 		rows = append(rows, fileRow{f.Path, state(f, info, sum), sum})
 	}
-	return rows, nil
+	total.Seal()
+	return append(rows, fileRow{"total", "-", total}), nil
 }
 
 // narrows reports whether records are selected by anything.
@@ -106,15 +113,18 @@ func state(f *spool.File, info spool.Info, sum *spool.Summary) string {
 }
 
 func (l *list) print(rows []fileRow) error {
-	if len(rows) == 0 {
+	switch len(rows) {
+	case 1: // no file
 		return nil
+	case 2:
+		rows = rows[:1]
 	}
 	w := tabwriter.NewWriter(l.app.Stdout, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(w, "FILE\tSTATE\tRECORDS\tBYTES\tNEW\tPENDING\tREPLAYED\tFAILED\tDISCARDED\tLAST CAPTURED\tOLDEST EVENT\tTOO OLD\tNEXT TOO OLD\tALL TOO OLD\tREASONS")
+	fmt.Fprintln(w, "FILE\tSTATE\tRECORDS\tUNIQUE\tBYTES\tNEW\tPENDING\tREPLAYED\tFAILED\tDISCARDED\tLAST CAPTURED\tOLDEST EVENT\tTOO OLD\tNEXT TOO OLD\tALL TOO OLD\tREASONS")
 	for _, r := range rows {
 		s := r.Statuses
-		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%d\t%s\t%s\t%s\n",
-			r.File, r.State, r.Records, r.Bytes,
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%d\t%s\t%s\t%s\n",
+			r.File, r.State, r.Records, r.Unique, r.Bytes,
 			s[spool.New], s[spool.Pending], s[spool.Replayed], s[spool.Failed], s[spool.Discarded],
 			instant(r.LastCaptured), instant(r.OldestEvent), r.Beyond, instant(r.NextBeyond), instant(r.AllBeyond),
 			counted(r.Reasons))

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"text/tabwriter"
 	"time"
 
@@ -35,8 +36,8 @@ type run struct {
 	metrics runMetrics
 }
 
-func newRun(app *cli.App) *ffcli.Command {
-	r := &run{app: app}
+func newRun(app *cli.App, stock *stock) *ffcli.Command {
+	r := &run{app: app, sel: selectFlags{stock: stock}}
 	fs := app.FlagSet("dl-replay run")
 	r.sel.register(fs)
 	fs.BoolVar(&r.dryRun, "dry-run", false, "say what would be sent, and change nothing")
@@ -74,17 +75,43 @@ func (r *run) exec(ctx context.Context, args []string) error {
 	if r.dryRun {
 		return r.preview(set)
 	}
+	stopProgress := func() {}
 	result, err := replay.Run(ctx, replay.Config{
 		Options: r.opts, Set: set, Command: command, Env: r.environment(), Stderr: r.app.Stderr,
 		Delete: r.delete, Grace: r.grace, RunID: r.app.RunID(), Program: r.app.Name, Log: r.app.Log,
-		Watch: func(snapshot func() replay.Result) { r.app.OnUSR1(func() any { return snapshot() }) },
+		Watch: func(snapshot func() replay.Result) {
+			r.app.OnUSR1(func() any { return snapshot() })
+			stopProgress = r.progress(snapshot)
+		},
 	})
+	stopProgress()
 	r.metrics.add(&result)
 	r.account(&result)
 	if perr := r.printResult(&result); err == nil {
 		err = perr
 	}
 	return err
+}
+
+// progress tells a person how far the run is, until stop is called.
+func (r *run) progress(snapshot func() replay.Result) (stop func()) {
+	end := make(chan struct{})
+	var done sync.WaitGroup
+	done.Go(func() {
+		tick := time.NewTicker(500 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-end:
+				r.app.Progress("")
+				return
+			case <-tick.C:
+				s := snapshot()
+				r.app.Progress(fmt.Sprintf("%d of %d: %d replayed, %d failed", s.Replayed+s.Failed, s.Send, s.Replayed, s.Failed))
+			}
+		}
+	})
+	return func() { close(end); done.Wait() }
 }
 
 // account says where each of the selected records went.

@@ -15,6 +15,8 @@ import (
 
 // selectFlags are the flags of SELECT, the same for every subcommand.
 type selectFlags struct {
+	stock *stock
+
 	spools                 []string
 	since, until           time.Time
 	eventSince, eventUntil time.Time
@@ -94,6 +96,7 @@ func (s *selectFlags) find(app *cli.App, files []string) (*spool.Set, error) {
 	if len(s.spools) == 0 && len(files) == 0 {
 		return nil, cli.WithHint(cli.Usagef("nothing to read"), "name a directory with --spool, or files")
 	}
+	s.stock.watch(s.spools)
 	return spool.Find(s.spools, files, app.Log)
 }
 

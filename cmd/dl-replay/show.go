@@ -18,14 +18,16 @@ import (
 )
 
 type show struct {
-	app *cli.App
-	sel selectFlags
+	app  *cli.App
+	sel  selectFlags
+	json bool
 }
 
-func newShow(app *cli.App) *ffcli.Command {
-	s := &show{app: app}
+func newShow(app *cli.App, stock *stock) *ffcli.Command {
+	s := &show{app: app, sel: selectFlags{stock: stock}}
 	fs := app.FlagSet("dl-replay show")
 	s.sel.register(fs)
+	fs.BoolVar(&s.json, "json", false, "print one JSON object a record")
 	return &ffcli.Command{
 		Name: "show", ShortUsage: "dl-replay show [SELECT] [ID...] [FILE...]",
 		ShortHelp: "explain records one by one, with the cure", FlagSet: fs, Exec: s.exec,
@@ -51,6 +53,9 @@ func (s *show) exec(_ context.Context, args []string) error {
 	out := bufio.NewWriter(s.app.Stdout)
 	first := true
 	err = r.all(func(f *spool.File, l *spool.Letter, status spool.Status) error {
+		if s.json {
+			return printObject(out, f, l, status)
+		}
 		if !first {
 			fmt.Fprintln(out)
 		}
@@ -62,6 +67,24 @@ func (s *show) exec(_ context.Context, args []string) error {
 		return ferr
 	}
 	return err
+}
+
+// shown is a record with what its file does not say of it.
+type shown struct {
+	ID     string          `json:"id"`
+	Status spool.Status    `json:"status"`
+	File   string          `json:"file"`
+	Line   int64           `json:"line"`
+	Means  string          `json:"means,omitempty"`
+	Cure   string          `json:"cure,omitempty"`
+	Record json.RawMessage `json:"record"`
+}
+
+func printObject(w io.Writer, f *spool.File, l *spool.Letter, status spool.Status) error {
+	e, _ := spool.Explain(l.Reason())
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(shown{l.ID().String(), status, f.Path, l.Line, e.Meaning, e.Cure, l.Raw})
 }
 
 // printLetter writes to a buffer that keeps the first error for its Flush.

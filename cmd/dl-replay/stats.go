@@ -16,6 +16,9 @@ import (
 	"sf2loki/pkg/spool"
 )
 
+// progressEvery is how many records are read between two looks of a person.
+const progressEvery = 10_000
+
 const defaultMaxAge = 7 * 24 * time.Hour // reject_old_samples_max_age of Loki
 
 type stats struct {
@@ -26,8 +29,8 @@ type stats struct {
 	maxAge time.Duration
 }
 
-func newStats(app *cli.App) *ffcli.Command {
-	s := &stats{app: app, by: []string{"reason"}}
+func newStats(app *cli.App, stock *stock) *ffcli.Command {
+	s := &stats{app: app, sel: selectFlags{stock: stock}, by: []string{"reason"}}
 	fs := app.FlagSet("dl-replay stats")
 	s.sel.register(fs)
 	fs.BoolVar(&s.json, "json", false, "print one JSON object a group")
@@ -74,14 +77,22 @@ func (s *stats) exec(_ context.Context, args []string) error {
 	defer r.close()
 	groups := map[string]*spool.Summary{}
 	window := spool.Window{Now: time.Now(), MaxAge: s.maxAge}
+	read := 0
 	readErr := r.all(func(_ *spool.File, l *spool.Letter, status spool.Status) error {
 		key := s.key(l, status)
 		if groups[key] == nil {
 			groups[key] = spool.NewSummary(window)
 		}
 		groups[key].Add(l, status)
+		if read++; read%progressEvery == 0 {
+			s.app.Progress(fmt.Sprintf("%d records", read))
+		}
 		return nil
 	})
+	s.app.Progress("")
+	for _, g := range groups {
+		g.Seal()
+	}
 	if err := s.print(groups); err != nil {
 		return err
 	}
@@ -113,15 +124,15 @@ func (s *stats) print(groups map[string]*spool.Summary) error {
 		return nil
 	}
 	w := tabwriter.NewWriter(s.app.Stdout, 0, 8, 2, ' ', 0)
-	fmt.Fprintf(w, "%s\tRECORDS\tBYTES\tWAITING\tTOO OLD\tOLDEST EVENT\n", strings.ToUpper(strings.Join(s.by, "\t")))
+	fmt.Fprintf(w, "%s\tRECORDS\tUNIQUE\tBYTES\tWAITING\tTOO OLD\tOLDEST EVENT\n", strings.ToUpper(strings.Join(s.by, "\t")))
 	for _, key := range keys {
 		g := groups[key]
 		values := strings.Split(key, keySep)
 		for i := range values {
 			values[i] = orDash(values[i])
 		}
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%s\n", strings.Join(values, "\t"),
-			g.Records, g.Bytes, g.Waiting, g.Beyond, instant(g.OldestEvent))
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%s\n", strings.Join(values, "\t"),
+			g.Records, g.Unique, g.Bytes, g.Waiting, g.Beyond, instant(g.OldestEvent))
 	}
 	return w.Flush()
 }

@@ -101,6 +101,11 @@ func collectSpool(s *cli.Samples, st spool.Stats) {
 		oldest = float64(st.OldestPending.UnixNano()) / 1e9
 	}
 	s.Gauge("deadletter_oldest_pending_timestamp_seconds", "Capture of the oldest of them; 0: there is none.", oldest)
+	event := 0.0
+	if !st.OldestEvent.IsZero() {
+		event = float64(st.OldestEvent.UnixNano()) / 1e9
+	}
+	s.Gauge("deadletter_oldest_pending_event_timestamp_seconds", "Time of the oldest entry that waits; 0: there is none.", event)
 	s.Gauge("deadletter_spool_bytes", "Bytes of the spool.", float64(st.SpoolBytes))
 	s.Gauge("deadletter_spool_files", "Files of the spool.", float64(st.SpoolFiles))
 	for _, r := range spool.Reasons() {

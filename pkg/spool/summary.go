@@ -7,6 +7,7 @@ import (
 // Summary counts records.
 type Summary struct {
 	Records  int64            `json:"records"`
+	Unique   int64            `json:"unique"` // different ids; set by Seal
 	Bytes    int64            `json:"bytes"`
 	Statuses map[Status]int64 `json:"statuses"`
 
@@ -27,7 +28,8 @@ type Summary struct {
 	NextBeyond     *time.Time `json:"next_beyond_at,omitempty"`
 	AllBeyond      *time.Time `json:"all_beyond_at,omitempty"`
 
-	window Window
+	window   Window
+	distinct Distinct
 }
 
 // Window is what the server takes: entries younger than MaxAge, all when it is 0.
@@ -44,6 +46,7 @@ func NewSummary(w Window) *Summary {
 // Add counts a record.
 func (s *Summary) Add(l *Letter, status Status) {
 	s.Records++
+	s.distinct.Add(l.ID())
 	s.Bytes += int64(len(l.Raw)) + 1
 	s.Statuses[status]++
 	if at, ok := l.Captured(); ok {
@@ -57,6 +60,12 @@ func (s *Summary) Add(l *Letter, status Status) {
 	if at, ok := l.Time(); ok && l.HasLine() {
 		s.addEvent(at)
 	}
+}
+
+// Seal ends the counting.
+func (s *Summary) Seal() {
+	s.Unique = s.distinct.Count()
+	s.distinct = Distinct{}
 }
 
 func (s *Summary) addEvent(at int64) {

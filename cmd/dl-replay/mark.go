@@ -1,0 +1,190 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/peterbourgon/ff/v3/ffcli"
+
+	"sf2loki/pkg/cli"
+	"sf2loki/pkg/spool"
+	"sf2loki/pkg/sysexits"
+)
+
+// mark is requeue and discard: both give records another status.
+type mark struct {
+	app     *cli.App
+	sel     selectFlags
+	to      spool.Status
+	from    []spool.Status // those that it takes without --status
+	because string
+	dryRun  bool
+	json    bool
+}
+
+func newRequeue(app *cli.App, stock *stock) *ffcli.Command {
+	m := &mark{app: app, sel: selectFlags{stock: stock}, to: spool.New, from: []spool.Status{spool.Failed}}
+	fs := app.FlagSet("dl-replay requeue")
+	m.sel.register(fs)
+	fs.BoolVar(&m.dryRun, "dry-run", false, "say how many, and change nothing")
+	fs.BoolVar(&m.json, "json", false, "print the result as a JSON object")
+	return &ffcli.Command{
+		Name: "requeue", ShortUsage: "dl-replay requeue [SELECT] [--dry-run] [FILE...]",
+		ShortHelp: "make records new again, so that run takes them", FlagSet: fs, Exec: m.exec,
+		LongHelp: "Without --status, those that failed. How often they were refused still counts: see --max-attempts of run.",
+	}
+}
+
+func newDiscard(app *cli.App, stock *stock) *ffcli.Command {
+	m := &mark{app: app, sel: selectFlags{stock: stock}, to: spool.Discarded, from: []spool.Status{spool.New, spool.Failed}}
+	fs := app.FlagSet("dl-replay discard")
+	m.sel.register(fs)
+	fs.StringVar(&m.because, "because", "", "`TEXT` that says why; kept in the journal")
+	fs.BoolVar(&m.dryRun, "dry-run", false, "say how many, and change nothing")
+	fs.BoolVar(&m.json, "json", false, "print the result as a JSON object")
+	return &ffcli.Command{
+		Name: "discard", ShortUsage: "dl-replay discard SELECT --because TEXT [--dry-run] [FILE...]",
+		ShortHelp: "decide that records are not to be replayed", FlagSet: fs, Exec: m.exec,
+		LongHelp: "The records stay in their files until those are pruned; requeue --status discarded takes it back.",
+	}
+}
+
+// check refuses a decision over everything, or without a reason.
+func (m *mark) check() error {
+	m.because = strings.TrimSpace(m.because)
+	switch {
+	case m.to != spool.Discarded:
+		return nil
+	case m.because == "":
+		return cli.Usagef("--because: say why these records are not to be replayed")
+	case len(m.because) > spool.MaxBecause:
+		return cli.Usagef("--because: %d bytes, at most %d are kept", len(m.because), spool.MaxBecause)
+	case !m.sel.narrows():
+		return cli.WithHint(cli.Usagef("nothing says which records to discard"), "--status new,failed is all that nobody has replayed")
+	}
+	return nil
+}
+
+// marked is what was done.
+type marked struct {
+	Records int64        `json:"records"`
+	To      spool.Status `json:"to"`
+	InUse   int64        `json:"files_in_use"`
+	DryRun  bool         `json:"dry_run"`
+
+	damage *spool.Damage
+}
+
+func (m *mark) exec(_ context.Context, args []string) error {
+	if err := m.check(); err != nil {
+		return err
+	}
+	sel, err := m.sel.selection()
+	if err != nil {
+		return err
+	}
+	if len(sel.Statuses) == 0 {
+		sel.Statuses = m.from
+	}
+	set, err := m.sel.find(m.app, args)
+	if err != nil {
+		return err
+	}
+	defer set.Close()
+	done := marked{To: m.to, DryRun: m.dryRun}
+	for _, files := range set.Groups() {
+		if err := m.group(files, m.taker(&sel, &done), &done); err != nil {
+			return err
+		}
+	}
+	if err := m.print(&done); err != nil {
+		return err
+	}
+	switch {
+	case done.InUse > 0:
+		return cli.WithHint(sysexits.Errorf(sysexits.TempFail, "%d files are in somebody else's hands and were left alone", done.InUse),
+			"a writer gives a file away a minute after its last record: run this again then")
+	case done.damage != nil:
+		return sysexits.Wrap(done.damage.Code(), done.damage)
+	}
+	return nil
+}
+
+// taker takes the selected records, up to the limit.
+func (m *mark) taker(sel *spool.Selection, done *marked) func(*spool.Letter, spool.Status) bool {
+	return func(l *spool.Letter, s spool.Status) bool {
+		if s == m.to || m.sel.limit > 0 && done.Records >= int64(m.sel.limit) || !sel.Matches(l, s) {
+			return false
+		}
+		done.Records++
+		return true
+	}
+}
+
+// group changes the records of one group. Nothing is claimed when there is
+// nothing to change.
+func (m *mark) group(files []*spool.File, take func(*spool.Letter, spool.Status) bool, done *marked) error {
+	before := done.Records
+	inUse := int64(0)
+	for _, f := range files {
+		info, err := f.Read(func(l *spool.Letter, s spool.Status) error {
+			if s == spool.Pending { // should its run die, it is new
+				s = spool.New
+			}
+			take(l, s)
+			return nil
+		}, m.damaged(done))
+		if err != nil {
+			return err
+		}
+		if info.InUse {
+			inUse++
+		}
+	}
+	if done.Records == before || m.dryRun && inUse == 0 {
+		return nil
+	}
+	done.Records = before
+	if inUse > 0 {
+		done.InUse += inUse
+		return nil
+	}
+	claim, err := spool.TakeGroup(files, m.app.RunID(), time.Now, m.app.Log)
+	if errors.Is(err, spool.ErrInUse) {
+		done.InUse++
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer claim.Release()
+	if _, err := claim.Mark(spool.Mark{To: m.to, Because: m.because, Take: take}, func(*spool.Damage) {}); err != nil {
+		return err
+	}
+	return claim.Finish(false)
+}
+
+func (m *mark) damaged(done *marked) func(*spool.Damage) {
+	return func(d *spool.Damage) {
+		m.app.Log.Warn("no record here", "file", d.Path, "line", d.Line, "offset", d.Offset, "what", d.Text)
+		if done.damage == nil || done.damage.Torn {
+			done.damage = d
+		}
+	}
+}
+
+func (m *mark) print(done *marked) error {
+	if m.json {
+		return json.NewEncoder(m.app.Stdout).Encode(done)
+	}
+	verb := "are"
+	if m.dryRun {
+		verb = "would be"
+	}
+	_, err := fmt.Fprintf(m.app.Stdout, "%d records %s %s now\n", done.Records, verb, m.to)
+	return err
+}
