@@ -157,8 +157,22 @@ func (e *Engine) prepare(st *stream, now time.Duration) *request {
 			continue
 		}
 		e.fill(r)
+		if e.tooSoon(r, now) {
+			e.spare = append(e.spare, r)
+			return nil
+		}
 		return r
 	}
+}
+
+// tooSoon delays the first requests of a run by what the pace takes for them:
+// a run that ended the moment before may have sent to the same streams.
+func (e *Engine) tooSoon(r *request, now time.Duration) bool {
+	if e.cfg.StreamRate == 0 || r.stream.sent != never && r.stream.pace > 0 {
+		return false
+	}
+	r.stream.pace = perSecond(int64(r.size), e.cfg.StreamRate)
+	return now < r.stream.pace
 }
 
 // current is the batch whose turn it is: a held entry when it is due, else the

@@ -369,6 +369,7 @@ func randomTrial(t *testing.T, seed uint64) {
 	n := 300 + r.IntN(300)
 	writing := make(chan struct{})
 	go func() {
+		r := rand.New(rand.NewPCG(seed, 11)) // r is not for two goroutines
 		defer close(writing)
 		defer pw.Close()
 		for i := range n {

@@ -405,7 +405,11 @@ func TestNoSecondIsFastEnoughForShards(t *testing.T) {
 			at   time.Time
 			size int
 		}
+		// What a run before this one sent in its last second.
 		var arrivals []arrival
+		for i := range 5 {
+			arrivals = append(arrivals, arrival{time.Now().Add(-time.Duration(i) * 218 * time.Millisecond), 256 << 10})
+		}
 		tr.loki.script = func(_ int, p *modelPush) *Answer {
 			switch r.IntN(4) {
 			case 0:
