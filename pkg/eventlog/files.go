@@ -154,8 +154,10 @@ func (f *Files) pull(ctx context.Context, e *emitter, path string) error {
 		return sysexits.Wrap(sysexits.IOErr, err)
 	}
 	e.setType(f.cfg.EventType)
-	e.count.Bytes += file.size
-	if err := e.file(ctx, f.parcel(path, file, v), v); err != nil {
+	err = e.file(ctx, f.parcel(path, file, v), v)
+	// Only now the type is known: that of the last row.
+	f.stats.add(&Count{EventType: e.count.EventType, Bytes: file.size})
+	if err != nil {
 		return err
 	}
 	if v.torn != nil {
