@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -81,12 +81,10 @@ func TestLargeFile(t *testing.T) {
 	b.limit = 10 * time.Minute
 	want := generate(t, b.path("large.csv"), size)
 	b.set("LOKI_PUSH_MAX_AGE=0", "LOKI_PUSH_STREAM_BYTES_PER_SECOND=0")
-	mb := float64(size) / (1 << 20)
 
 	t.Run("lokitest", func(t *testing.T) {
 		srv := loki(t, lokitest.Config{Limits: anyAge})
-		took := b.measured(t, `--url `+srv.URL)
-		t.Logf("%.0f MB, %d rows, in %v: %.1f MB/s", mb, want.entries, took, mb/took.Seconds())
+		b.set("LOKI="+srv.URL).measured(t, "", &want)
 		var got digest
 		for e := range held(srv) {
 			got.add(e)
@@ -97,8 +95,7 @@ func TestLargeFile(t *testing.T) {
 	})
 	t.Run("VictoriaLogs", func(t *testing.T) {
 		vl := newVLTenant(t)
-		took := b.measured(t, `--url `+vl.URL+`/insert/loki/api/v1/push --tenant `+vl.ID)
-		t.Logf("%.0f MB, %d rows, in %v: %.1f MB/s", mb, want.entries, took, mb/took.Seconds())
+		b.set("LOKI="+vl.URL+"/insert/loki/api/v1/push").measured(t, "--tenant "+vl.ID, &want)
 		var got digest
 		for e, n := range vl.held(t) {
 			for range n {
@@ -111,17 +108,70 @@ func TestLargeFile(t *testing.T) {
 	})
 }
 
-// measured pushes the large file and looks at the programs' own account.
-func (b *bench) measured(t *testing.T, to string) time.Duration {
+// measured pushes the large file, and looks at the programs' own accounts and at
+// their memory.
+func (b *bench) measured(t *testing.T, to string, want *digest) {
 	t.Helper()
-	r := b.ok(`rm -f state.json; sf-pull elf --file large.csv --report pull.report | loki-push ` + to + ` --report push.report | ckpt commit state.json`)
-	var position struct{ Rows int64 }
-	doc := map[string]string{}
-	if err := json.Unmarshal([]byte(b.read("state.json")), &doc); err != nil {
+	b.set("PULL=--file large.csv --report pull.report", "PUSH="+to+" --report push.report")
+	run := b.start("rm -f state.json *.pid" + killable)
+	memory := run.memory()
+	r := run.wait()
+	if r.status != 0 {
+		t.Fatalf("%v", r)
+	}
+	info, err := os.Stat(b.path("large.csv"))
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := json.Unmarshal([]byte(doc["file:large.csv"]), &position); err != nil || position.Rows == 0 {
-		t.Errorf("position %s: %v", strconv.Quote(doc["file:large.csv"]), err)
+	mb := float64(info.Size()) / (1 << 20)
+	t.Logf("%.0f MB, %d rows, in %v: %.1f MB/s, %v", mb, want.entries, r.took.Round(time.Millisecond), mb/r.took.Seconds(), strings.Join(memory, ", "))
+	for _, name := range []string{"pull.report", "push.report"} {
+		for line := range strings.Lines(b.read(name)) {
+			var account struct {
+				Read     int64
+				Balanced bool
+			}
+			if err := json.Unmarshal([]byte(line), &account); err != nil || account.Read != want.entries || !account.Balanced {
+				t.Errorf("%s: %s, %v", name, line, err)
+			}
+		}
 	}
-	return r.took.Round(time.Millisecond)
+	var position struct{ Rows int64 }
+	if err := json.Unmarshal([]byte(b.positions()["file:large.csv"]), &position); err != nil || position.Rows != want.entries {
+		t.Errorf("position %s: %v", b.positions()["file:large.csv"], err)
+	}
 }
+
+// memory tells, at the end, how much each program has had.
+func (r *running) memory() []string {
+	most := make([]int64, len(stages))
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		for i, name := range stages {
+			data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", r.pid(name)))
+			_, after, found := strings.Cut(string(data), "VmHWM:")
+			var kilobytes int64
+			if _, scanned := fmt.Sscan(after, &kilobytes); err == nil && found && scanned == nil {
+				most[i] = max(most[i], kilobytes)
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-r.done:
+			said := make([]string, len(stages))
+			for i, name := range stages {
+				said[i] = fmt.Sprintf("%s %d MiB", name, most[i]>>10)
+				if most[i] > mostMemory[i] {
+					r.b.t.Errorf("%s had %d MiB of memory", name, most[i]>>10)
+				}
+			}
+			return said
+		}
+	}
+}
+
+// mostMemory is what each stage may take with its default flags, in KiB: 64 MiB
+// of sf-pull's own, and what loki-push's garbage collector adds to 24 MiB of
+// entries.
+var mostMemory = []int64{64 << 10, 96 << 10, 48 << 10}

@@ -1,7 +1,6 @@
 package pipetest
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"strings"
@@ -46,19 +45,6 @@ func (d *day) stored() {
 	if s := d.srv.Stats(); len(s.Discarded) > 0 {
 		d.t.Errorf("refused: %v", s.Discarded)
 	}
-}
-
-// positions is the checkpoint document.
-func (d *day) positions() map[string]string {
-	d.t.Helper()
-	doc := map[string]string{}
-	if text := d.read("state.json"); text != "" {
-		if err := json.Unmarshal([]byte(text), &doc); err != nil {
-			d.t.Fatal(err)
-		}
-	}
-	maps.DeleteFunc(doc, func(key, _ string) bool { return strings.HasPrefix(key, "__") })
-	return doc
 }
 
 // The first day with default flags: everything that comes out of order, late

@@ -2,6 +2,7 @@ package pipetest
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -75,9 +76,11 @@ func fixtureFile(t *testing.T, path string, rows int) {
 		t.Errorf("%d dead letters: %.300v", len(letters), letters)
 	}
 
-	vl := newVLTenant(t)
-	b.pipe(status, `sf-pull elf --file "$FILE" | loki-push --url `+vl.URL+`/insert/loki/api/v1/push --tenant `+vl.ID+` | ckpt commit vl.json`)
-	same(t, "VictoriaLogs", vl.held(t), want)
+	for _, encoding := range []string{"protobuf", "json"} {
+		vl := newVLTenant(t)
+		b.pipe(status, `sf-pull elf --file "$FILE" | loki-push --encoding `+encoding+` --url `+vl.URL+`/insert/loki/api/v1/push --tenant `+vl.ID+` | ckpt commit `+encoding+`.json`)
+		same(t, "VictoriaLogs, "+encoding, vl.held(t), want)
+	}
 
 	// The position is behind the file: nothing is left to send.
 	before := srv.Stats().Received
@@ -124,6 +127,19 @@ func parseLetters(t *testing.T, text string) []letter {
 		all = append(all, l)
 	}
 	return all
+}
+
+// positions is the checkpoint document.
+func (b *bench) positions() map[string]string {
+	b.t.Helper()
+	doc := map[string]string{}
+	if text := b.read("state.json"); text != "" {
+		if err := json.Unmarshal([]byte(text), &doc); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	maps.DeleteFunc(doc, func(key, _ string) bool { return strings.HasPrefix(key, "__") })
+	return doc
 }
 
 // pipe runs a pipeline that has to end with the status.
