@@ -120,11 +120,14 @@ func (e *Engine) openStreams(now time.Duration) {
 
 // prepare returns the next request of a stream; nil when it has none now.
 func (e *Engine) prepare(st *stream, now time.Duration) *request {
-	if now-st.sent > streamIdle && !e.cfg.DryRun && !e.newStreams.take(now) {
-		st.place = placeOpening
-		e.opening = append(e.opening, st)
-		e.kickBy(e.newStreams.at)
-		return nil
+	if now-st.sent > streamIdle && !e.cfg.DryRun {
+		if !e.newStreams.take(now) {
+			st.place = placeOpening
+			e.opening = append(e.opening, st)
+			e.kickBy(e.newStreams.at)
+			return nil
+		}
+		st.sent = now
 	}
 	for {
 		b := e.current(st, now)
@@ -168,7 +171,7 @@ func (e *Engine) prepare(st *stream, now time.Duration) *request {
 // tooSoon delays the first requests of a run by what the pace takes for them:
 // a run that ended the moment before may have sent to the same streams.
 func (e *Engine) tooSoon(r *request, now time.Duration) bool {
-	if e.cfg.StreamRate == 0 || r.stream.sent != never && r.stream.pace > 0 {
+	if e.cfg.StreamRate == 0 || r.stream.pace > 0 {
 		return false
 	}
 	r.stream.pace = perSecond(int64(r.size), e.cfg.StreamRate)
