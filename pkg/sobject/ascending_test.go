@@ -266,7 +266,7 @@ func TestFieldLists(t *testing.T) { // peers 10 29
 	}{
 		{0, 0, "FIELDS(STANDARD)", "2000"},
 		{20, 10, "Id, CreatedDate, F000", "2000"},
-		{700, 30, "FIELDS(ALL)", "200"},
+		{300, 30, "FIELDS(ALL)", "200"},
 	} {
 		t.Run(tt.list, func(t *testing.T) {
 			b := newBench(t)
@@ -275,7 +275,7 @@ func TestFieldLists(t *testing.T) { // peers 10 29
 				fields = append(fields, soql.Field{Name: fmt.Sprintf("F%03d%s__c", i, strings.Repeat("x", tt.width))})
 			}
 			b.org.Define(sftest.Table{Object: soql.Object{Name: "Wide__c", Fields: fields}, KeyPrefix: "a01"})
-			rows := make([]sftest.Row, 250)
+			rows := make([]sftest.Row, 210)
 			for i := range rows {
 				rows[i] = sftest.Row{"CreatedDate": b.ago(time.Hour)}
 			}
