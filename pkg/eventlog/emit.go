@@ -3,6 +3,7 @@ package eventlog
 import (
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
@@ -59,13 +60,14 @@ type emitter struct {
 	value  []byte
 	origin []byte
 	rec    record.Record
+	wide   wideRow
 
-	labels map[string][]record.Pair
-	count  Count // of what is in the block, and its event type
+	typ   *shape.Type
+	count Count // of what is in the block, and its event type
 }
 
 func newEmitter(out *Output, stats *Stats, sh *shape.Shape, sorter *sorter) *emitter {
-	return &emitter{out: out, stats: stats, shape: sh, sorter: sorter, labels: map[string][]record.Pair{}}
+	return &emitter{out: out, stats: stats, shape: sh, sorter: sorter}
 }
 
 // file writes the records of a file that v describes, and its account.
@@ -100,7 +102,7 @@ func (e *emitter) rows(ctx context.Context, p *parcel, v survey) (int64, error) 
 		return 0, err
 	}
 	defer seq.close()
-	columns := e.shape.Columns(v.header.names)
+	columns := e.shape.Columns(v.header.columns())
 	typeColumn := -1
 	if p.eventType == "" {
 		typeColumn = v.header.index(columnType)
@@ -130,7 +132,7 @@ func (e *emitter) rows(ctx context.Context, p *parcel, v survey) (int64, error) 
 		if !own {
 			e.count.Fallbacks++
 		}
-		e.rec = record.Record{Time: t, HasTime: true, Labels: e.rec.Labels, Key: p.key, Value: e.after(p, n), Origin: e.rowOrigin(p, row.Number)}
+		e.rec = record.Record{Time: t, HasTime: true, Labels: e.typ.Labels(), Key: p.key, Value: e.after(p, n), Origin: e.rowOrigin(p, row.Number)}
 		if err := e.row(p, row, v.header, columns); err != nil {
 			return 0, err
 		}
@@ -163,13 +165,24 @@ func (e *emitter) open(ctx context.Context, p *parcel, v survey) (sequence, erro
 	return e.sorter.sequence(ctx, p.body, v.header, fallback)
 }
 
-// row appends the record of one row to the block, or its dead letter.
+// row appends the record of one row to the block, or its dead letter, or counts
+// it when it is to be left out.
 func (e *emitter) row(p *parcel, row *Row, h *header, columns *shape.Columns) error {
 	if row.Bad != nil {
 		return e.badRow(p, row, row.Bad)
 	}
-	e.rec.Metadata = columns.Metadata(row)
-	e.line = h.appendLine(e.line[:0], row)
+	if !columns.Take(e.cells(row, h)) {
+		e.count.Filtered++
+		p.account.Filtered++
+		return nil
+	}
+	if e.typ.Sampled() && !e.typ.Keep(e.identity(row, h, columns)) {
+		e.count.SampledOut++
+		p.account.SampledOut++
+		return nil
+	}
+	e.line = h.appendRow(e.line[:0], row, columns.Edits())
+	e.rec.Labels, e.rec.Metadata = e.typ.Pairs(columns)
 	e.rec.EscapedLine = e.line
 	begin := len(e.block)
 	e.block = record.AppendRecord(e.block, &e.rec)
@@ -186,7 +199,35 @@ func (e *emitter) row(p *parcel, row *Row, h *header, columns *shape.Columns) er
 	return nil
 }
 
-// badRow writes the dead letter of a stretch of the file that is no row.
+// cells is the row as its shape sees it.
+func (e *emitter) cells(row *Row, h *header) shape.Cells {
+	if row.Len() <= len(h.names) {
+		return row
+	}
+	e.wide = wideRow{row, h}
+	return &e.wide
+}
+
+// columnRequest tells the rows of most event types apart.
+const columnRequest = "REQUEST_ID"
+
+// identity is what decides whether a row belongs to the sample: its request, or
+// without one its line.
+func (e *emitter) identity(row *Row, h *header, columns *shape.Columns) []byte {
+	if id := columns.Text(columnRequest); len(id) > 0 {
+		return id
+	}
+	e.line = append(e.line[:0], '"')
+	e.line = append(h.appendRow(e.line, row, columns.Edits()), '"')
+	var text string
+	if err := json.Unmarshal(e.line, &text); err != nil {
+		return e.line // cannot be: the line is the inside of a string
+	}
+	return []byte(text)
+}
+
+// badRow writes the dead letter of a stretch of the file that is no row. Rules
+// cannot be applied to it, so when there are any its bytes are withheld.
 func (e *emitter) badRow(p *parcel, row *Row, why error) error {
 	raw := row.Raw()
 	cut := int64(len(raw)) < row.Size
@@ -194,10 +235,16 @@ func (e *emitter) badRow(p *parcel, row *Row, why error) error {
 		raw, cut = raw[:keepOfHuge], true
 	}
 	detail := fmt.Sprintf("row %d at byte %d of %s: %v", row.Number, row.Offset, p.name, why)
-	if cut {
+	switch {
+	case e.shape.Rules():
+		detail += fmt.Sprintf("; its %d bytes are withheld, as no rule can be applied to them", row.Size)
+		raw, cut = nil, false
+	case cut:
 		detail += fmt.Sprintf("; %d of its %d bytes are kept", len(raw), row.Size)
 	}
-	e.rec.PayloadBase64 = base64.StdEncoding.AppendEncode(nil, raw)
+	if raw != nil {
+		e.rec.PayloadBase64 = base64.StdEncoding.AppendEncode(nil, raw)
+	}
 	e.count.DeadLettered++
 	p.account.DeadLettered++
 	return e.letter(&record.Letter{Reason: record.DecodeError, Truncated: cut, Detail: detail})
@@ -267,12 +314,7 @@ func (e *emitter) setType(eventType string) {
 	if eventType == "" {
 		eventType = unknownType
 	}
-	labels, ok := e.labels[eventType]
-	if !ok {
-		labels = e.shape.Labels(sourceLabel, eventType)
-		e.labels[eventType] = labels
-	}
-	e.rec.Labels, e.count.EventType = labels, eventType
+	e.typ, e.count.EventType = e.shape.Type(sourceLabel, eventType), eventType
 }
 
 // typeOf takes the event type of a row from its own cell. A row that does not

@@ -243,7 +243,7 @@ func (s *Source) gap(e *emitter, t *series, f *File, g gap, why string, status i
 		detail += "; fetch it with: " + g.Command
 	}
 	s.log.Warn("a file is given up", "id", f.ID, "event_type", f.EventType, "log_date", g.LogDate, "why", why, "command", g.Command)
-	e.rec = record.Record{Time: at.UnixNano(), HasTime: true, Labels: e.labels[t.eventType], Key: t.key, Origin: []byte(f.ID)}
+	e.rec = record.Record{Time: at.UnixNano(), HasTime: true, Labels: e.typ.Labels(), Key: t.key, Origin: []byte(f.ID)}
 	e.rec.Raw = withGap(record.AppendRecord(nil, &e.rec), &g)
 	e.count.Gaps++
 	return e.letter(&record.Letter{Reason: record.SourceGap, Status: status, Detail: detail})

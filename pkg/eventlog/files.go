@@ -127,6 +127,7 @@ func (f *Files) Pull(ctx context.Context) error {
 			return err
 		}
 	}
+	logMissing(f.cfg.Log, f.cfg.Shape)
 	return sysexits.Wrap(sysexits.DataErr, errors.Join(bad...))
 }
 

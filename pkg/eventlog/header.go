@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"sf2loki/pkg/shape"
 )
 
 // extraColumn takes the cells beyond the header's last.
@@ -17,6 +19,8 @@ type header struct {
 	before [][]byte // before[i] closes the value before column i and opens that of column i
 	size   int      // of all of them
 	extra  []byte   // the same for extraColumn
+
+	extraName string
 }
 
 // newHeader takes the column names from a row. Names that repeat get a number
@@ -32,9 +36,14 @@ func newHeader(row *Row) *header {
 	for _, name := range h.names {
 		taken[name] = true
 	}
-	h.extra = opening(unique(extraColumn, taken), false)
+	h.extraName = unique(extraColumn, taken)
+	h.extra = opening(h.extraName, false)
 	return h
 }
+
+// columns are the names of all columns, that of cells beyond the header's last
+// being the last.
+func (h *header) columns() []string { return append(slices.Clip(h.names), h.extraName) }
 
 func opening(name string, first bool) []byte {
 	b := []byte(`\",\"`)
@@ -83,6 +92,50 @@ func (h *header) index(name string) int {
 	return -1
 }
 
+// appendRow appends the row as a flat JSON object, escaped as the inside of a
+// JSON string, with what rules made of it.
+func (h *header) appendRow(dst []byte, row *Row, edits []shape.Edit) []byte {
+	if edits == nil {
+		return h.appendLine(dst, row)
+	}
+	return h.appendEdited(dst, row, edits)
+}
+
+// appendEdited is appendLine for a row that rules have changed. There is an edit
+// for each column, the extra one included.
+func (h *header) appendEdited(dst []byte, row *Row, edits []shape.Edit) []byte {
+	begin := len(dst)
+	for i := range edits {
+		before := h.extra
+		if i < len(h.before) {
+			before = h.before[i]
+		} else if len(row.cells) <= len(h.before) {
+			break
+		}
+		if edits[i].Dropped {
+			continue
+		}
+		if i > 0 && len(dst) == begin { // what was to be the first is not there
+			dst = append(dst, '{')
+			before = before[len(`\",`):]
+		}
+		dst = append(dst, before...)
+		switch {
+		case edits[i].Changed:
+			dst = appendTwice(dst, edits[i].Text, false)
+		case i == len(h.before):
+			dst = h.appendExtraCells(dst, row)
+		case i < len(row.cells):
+			c := row.cells[i]
+			dst = appendTwice(dst, row.raw[c.start:c.end], c.flags&cellDoubled != 0)
+		}
+	}
+	if len(dst) == begin {
+		return append(dst, `{}`...)
+	}
+	return append(dst, `\"}`...)
+}
+
 // appendLine appends the row as a flat JSON object, escaped as the inside of
 // a JSON string. A row that is too short has empty cells at its end; what it
 // has beyond the header is joined by commas in the extra column.
@@ -112,7 +165,10 @@ func (h *header) appendLine(dst []byte, row *Row) []byte {
 }
 
 func (h *header) appendExtra(dst []byte, row *Row) []byte {
-	dst = append(dst, h.extra...)
+	return h.appendExtraCells(append(dst, h.extra...), row)
+}
+
+func (h *header) appendExtraCells(dst []byte, row *Row) []byte {
 	for i, c := range row.cells[len(h.before):] {
 		if i > 0 {
 			dst = append(dst, ',')
@@ -120,6 +176,26 @@ func (h *header) appendExtra(dst []byte, row *Row) []byte {
 		dst = appendTwice(dst, row.raw[c.start:c.end], c.flags&cellDoubled != 0)
 	}
 	return dst
+}
+
+// wideRow is a row with more cells than its header: those are one column.
+type wideRow struct {
+	row *Row
+	h   *header
+}
+
+func (w *wideRow) Cell(i int) []byte {
+	if i != len(w.h.names) {
+		return w.row.Cell(i)
+	}
+	var text []byte
+	for n := i; n < w.row.Len(); n++ {
+		if n > i {
+			text = append(text, ',')
+		}
+		text = append(text, w.row.Cell(n)...)
+	}
+	return text
 }
 
 // refused tells why the beginning of a body cannot be that of a file: it is a
