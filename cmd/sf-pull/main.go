@@ -15,12 +15,12 @@ func main() { cli.Main("sf-pull", newRoot) }
 func newRoot(app *cli.App) *ffcli.Command {
 	app.Account(accountRow(eventlog.Count{}))
 	root := &ffcli.Command{
-		Name:        "sf-pull",
-		ShortUsage:  "sf-pull SOURCE [flags] > records",
-		ShortHelp:   "turn Salesforce activity into records",
-		FlagSet:     nil,
+		Name:       "sf-pull",
+		ShortUsage: "sf-pull SOURCE [flags] > records",
+		ShortHelp:  "turn Salesforce activity into records",
+		FlagSet:    nil,
 		Subcommands: []*ffcli.Command{
-			newObjects(app), newELF(app), newApexLog(app), newList(app), newLimits(app), newDiscover(app),
+			newPubsub(app), newObjects(app), newELF(app), newApexLog(app), newList(app), newLimits(app), newDiscover(app),
 		},
 	}
 	app.OnRun(root, func(status *int) error {

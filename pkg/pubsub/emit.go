@@ -16,9 +16,6 @@ import (
 	"sf2loki/pkg/sysexits"
 )
 
-// sourceLabel is what every record of this source has in the label source.
-const sourceLabel = "pubsub"
-
 const (
 	blockSize    = 32 << 10 // records are handed on in blocks of about this size
 	recentEvents = 256      // of a topic whose ids are remembered
@@ -223,7 +220,7 @@ func (e *emitter) write(ev *eventbus.ConsumerEvent, d *decoding) {
 func (e *emitter) begin(ev *eventbus.ConsumerEvent, eventType string, t int64) {
 	labels, ok := e.labels[eventType]
 	if !ok {
-		labels = e.s.cfg.Shape.Labels(sourceLabel, eventType)
+		labels = e.s.cfg.Shape.Labels(SourceLabel, eventType)
 		e.labels[eventType] = labels
 	}
 	e.rec = record.Record{Time: t, HasTime: t != 0, Labels: labels, Key: e.key}
@@ -270,7 +267,7 @@ func (e *emitter) decoding(ctx context.Context, id string) (*decoding, error) {
 	var f *failure
 	switch {
 	case errors.As(err, &unusable):
-		return nil, &undecodable{"schema", err}
+		return nil, &undecodable{reasonSchema, err}
 	case errors.As(err, &f) && f.do == leave:
 		return nil, &topicError{e.topic, coded(f.exit, fmt.Errorf("schema %s: %w", id, f.err)), f.hint}
 	case errors.As(err, &f):
@@ -302,16 +299,27 @@ type undecodable struct {
 func (u *undecodable) Error() string { return u.err.Error() }
 func (u *undecodable) Unwrap() error { return u.err }
 
+// The reasons for which an event cannot be decoded.
+const (
+	reasonSchema    = "schema"
+	reasonTruncated = "truncated"
+	reasonLeftOver  = "left_over"
+	reasonTooLong   = "too_long"
+	reasonInvalid   = "invalid"
+)
+
+var decodeReasons = []string{reasonSchema, reasonTruncated, reasonLeftOver, reasonTooLong, reasonInvalid}
+
 func reasonOf(err error) string {
 	switch {
 	case errors.Is(err, avrojson.ErrTruncated):
-		return "truncated"
+		return reasonTruncated
 	case errors.Is(err, avrojson.ErrLeftOver):
-		return "left_over"
+		return reasonLeftOver
 	case errors.Is(err, avrojson.ErrTooLong):
-		return "too_long"
+		return reasonTooLong
 	}
-	return "invalid"
+	return reasonInvalid
 }
 
 func (e *emitter) undecodable(ev *eventbus.ConsumerEvent, why *undecodable) error {
@@ -354,7 +362,7 @@ func (e *emitter) gap(g *gap) error {
 		return err
 	}
 	e.rec.Raw = append(append(append(text[:len(text)-len("}\n")], `,"gap":`...), object...), '}')
-	e.s.stats.change(func(t *Totals) { t.Gaps++ })
+	e.count(e.eventType).Gaps++
 	if err := e.letter(&record.Letter{Reason: record.SourceGap, Detail: detail + ": " + g.why}); err != nil {
 		return err
 	}
@@ -405,7 +413,7 @@ func (e *emitter) flush() error {
 		}
 	}
 	for _, c := range e.counts {
-		if c.Read > 0 {
+		if c.Read+c.Gaps > 0 {
 			e.s.stats.add(c)
 			*c = Count{EventType: c.EventType}
 		}

@@ -151,6 +151,8 @@ func (s *Source) start(topic string) (position, error) {
 	return p, nil
 }
 
-func (s *Source) key(topic string) string { return s.cfg.KeyPrefix + "pubsub:" + topic }
+func (s *Source) key(topic string) string { return s.cfg.key(topic) }
+
+func (c *Config) key(topic string) string { return c.KeyPrefix + "pubsub:" + topic }
 
 func formatTime(ns int64) string { return time.Unix(0, ns).UTC().Format(time.RFC3339Nano) }

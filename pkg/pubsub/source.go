@@ -147,7 +147,9 @@ func New(cfg Config) *Source {
 	if cfg.Window <= 0 {
 		cfg.Window = MaxWindow
 	}
-	return &Source{cfg: cfg, log: cfg.Log, stats: newStats(), memory: newMemory(maxHeld), followers: map[string]*follower{}}
+	stats := newStats()
+	stats.declare(cfg.Topics.explicit())
+	return &Source{cfg: cfg, log: cfg.Log, stats: stats, memory: newMemory(maxHeld), followers: map[string]*follower{}}
 }
 
 // Stats are the counters of the run.

@@ -10,17 +10,18 @@ import (
 // Count is what became of the events of one type in this run: Read is the sum
 // of Written, Filtered, SampledOut, SkippedDuplicate and DeadLettered.
 type Count struct {
-	EventType        string
-	Read             int64
-	Written          int64
-	Filtered         int64
-	SampledOut       int64
-	SkippedDuplicate int64
-	DeadLettered     int64
+	EventType        string `json:"event_type"`
+	Read             int64  `json:"read"`
+	Written          int64  `json:"written"`
+	Filtered         int64  `json:"filtered"`
+	SampledOut       int64  `json:"sampled_out"`
+	SkippedDuplicate int64  `json:"skipped_duplicate"`
+	DeadLettered     int64  `json:"dead_lettered"`
 
-	Bytes     int64 // of payloads
-	Fallbacks int64 // events without a time of their own
-	Newest    int64 // time of the newest event written; 0: none
+	Bytes     int64 `json:"bytes"`     // of payloads
+	Fallbacks int64 `json:"fallbacks"` // events without a time of their own
+	Gaps      int64 `json:"gaps"`      // spans of topics that may be missing
+	Newest    int64 `json:"newest"`    // time of the newest event written; 0: none
 }
 
 func (c *Count) add(d *Count) {
@@ -32,38 +33,41 @@ func (c *Count) add(d *Count) {
 	c.DeadLettered += d.DeadLettered
 	c.Bytes += d.Bytes
 	c.Fallbacks += d.Fallbacks
+	c.Gaps += d.Gaps
 	c.Newest = max(c.Newest, d.Newest)
 }
 
 // TopicCount is how the stream of one topic has fared.
 type TopicCount struct {
-	Topic        string
-	Up           bool   // the stream is open
-	Credit       int    // events that it may still bring
-	Position     string // of the last event or sign of life that was read
-	Reconnects   int64
-	Stalls       int64 // streams that fell silent
-	Lost         int64 // positions that Salesforce refused
-	DecodeStalls int64 // times that nothing could be decoded for a while
-	CommitErrors int64 // managed: positions that Salesforce did not take
-	Failing      string
-	GivenUp      string
+	Topic        string `json:"topic"`
+	Up           bool   `json:"up"`       // the stream is open
+	Credit       int    `json:"credit"`   // events that it may still bring
+	Position     string `json:"position"` // of the last event or sign of life that was read
+	Reconnects   int64  `json:"reconnects"`
+	Stalls       int64  `json:"stalls"`        // streams that fell silent
+	Lost         int64  `json:"lost"`          // positions that Salesforce refused
+	DecodeStalls int64  `json:"decode_stalls"` // times that nothing could be decoded for a while
+	CommitErrors int64  `json:"commit_errors"` // managed: positions that Salesforce did not take
+	Failing      string `json:"failing,omitempty"`
+	GivenUp      string `json:"given_up,omitempty"`
 
-	DecodeErrors map[string]int64 // by reason
+	DecodeErrors map[string]int64 `json:"decode_errors"` // by reason
 }
 
 // Letters counts dead letters of one reason.
-type Letters struct{ Entries, Bytes int64 }
+type Letters struct {
+	Entries int64 `json:"entries"`
+	Bytes   int64 `json:"bytes"`
+}
 
 // Totals is a look at the counters of a run.
 type Totals struct {
-	Types        []Count            // by name
-	Topics       []TopicCount       // by name
-	Letters      map[string]Letters // by reason
-	LetterErrors int64
-	LoadErrors   int64 // stored positions that could not be read
-	Gaps         int64
-	Schemas      int
+	Types        []Count            `json:"event_types"` // by name
+	Topics       []TopicCount       `json:"topics"`      // by name
+	Letters      map[string]Letters `json:"letters"`     // by reason
+	LetterErrors int64              `json:"letter_errors"`
+	LoadErrors   int64              `json:"load_errors"` // stored positions that could not be read
+	Schemas      int                `json:"schemas"`
 }
 
 // Stats are the counters of a run. They are safe for concurrent use.
@@ -76,6 +80,16 @@ type Stats struct {
 
 func newStats() *Stats {
 	return &Stats{types: map[string]*Count{}, topics: map[string]*TopicCount{}, t: Totals{Letters: map[string]Letters{}}}
+}
+
+// declare has the counters of topics exist before anything is known of them.
+func (s *Stats) declare(topics []string) {
+	for _, topic := range topics {
+		s.topic(topic, func(*TopicCount) {})
+		if name, severally := eventType(topic); !severally {
+			s.add(&Count{EventType: name})
+		}
+	}
 }
 
 // Totals returns a copy of the counters.
@@ -115,6 +129,9 @@ func (s *Stats) topic(name string, fn func(c *TopicCount)) {
 	c := s.topics[name]
 	if c == nil {
 		c = &TopicCount{Topic: name, DecodeErrors: map[string]int64{}}
+		for _, reason := range decodeReasons {
+			c.DecodeErrors[reason] = 0
+		}
 		s.topics[name] = c
 	}
 	fn(c)

@@ -200,7 +200,11 @@ func (s *Source) firstTopics(ctx context.Context) ([]string, error) {
 		}
 	}
 	if len(kept) == 0 {
-		return nil, &hinted{sysexits.Errorf(sysexits.Config, "no topic of this org fits %q", s.cfg.Topics.Names), hintLicence}
+		hint := "sf-pull discover --kind topic shows what the org has"
+		if slices.Contains(s.cfg.Topics.Names, everything) {
+			hint = hintLicence
+		}
+		return nil, &hinted{sysexits.Errorf(sysexits.Config, "no topic of this org fits %q", s.cfg.Topics.Names), hint}
 	}
 	s.warnTwice(kept)
 	return kept, nil

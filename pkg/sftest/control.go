@@ -2,8 +2,11 @@ package sftest
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -39,10 +42,12 @@ type Control struct {
 	Used        int64 `json:"used"` // of usage
 	Max         int64 `json:"max"`
 	SkewSeconds int   `json:"skew_seconds"`
+
+	Bus BusControl `json:"bus"` // of the verbs that begin with bus-
 }
 
 // control answers fault, clear, expire-tokens, expire-locators, usage, skew,
-// hour, day, requests.
+// hour, day, requests, and what begins with bus-.
 func (o *Org) control(w *writer, r *http.Request, verb string) {
 	var c Control
 	if body, _ := io.ReadAll(r.Body); len(body) > 0 {
@@ -91,10 +96,25 @@ func (o *Org) control(w *writer, r *http.Request, verb string) {
 		}
 		answer["requests"] = lines
 	default:
-		o.fail(w, http.StatusNotFound, "BAD_CONTROL", "no such verb: "+verb)
-		return
+		if err := o.controlBus(verb, c, answer); err != nil {
+			o.fail(w, http.StatusNotFound, "BAD_CONTROL", err.Error())
+			return
+		}
 	}
 	o.json(w, answer)
+}
+
+func (o *Org) controlBus(verb string, c Control, answer map[string]any) error {
+	o.mu.Lock()
+	buses := o.buses
+	o.mu.Unlock()
+	if !strings.HasPrefix(verb, "bus-") {
+		return fmt.Errorf("no such verb: %s", verb)
+	}
+	if len(buses) == 0 {
+		return errors.New("the org has no event bus")
+	}
+	return buses[0].control(verb, c.Match, c.Bus, answer)
 }
 
 func (c Control) fault() Fault {

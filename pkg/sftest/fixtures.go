@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-//go:embed fixtures/rest
+//go:embed fixtures/rest fixtures/avro
 var fixtureFiles embed.FS
 
 // Fixture is a stored answer of a real org's form.

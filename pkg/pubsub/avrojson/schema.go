@@ -1,7 +1,7 @@
 // Package avrojson turns Avro binary into JSON text by the schema that it was
 // written with: fields in the schema's order, unions bare, nothing in between.
 // It knows Salesforce's change events, whose header lists fields as bitmaps.
-// How values look is described in sf-pull(1), under "Lines".
+// How values look is described in sf-pull(1), under "Topics".
 package avrojson
 
 import (

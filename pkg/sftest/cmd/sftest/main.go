@@ -1,6 +1,7 @@
 // Sftest runs a simulated Salesforce org, for demonstrations and shell tests.
-// It prints its URL as the first line of standard output and runs until it is
-// asked to stop. It is never installed.
+// It prints its URL as the first line of standard output, and that of its event
+// bus, if there is one, as the second, and runs until it is asked to stop. It is
+// never installed.
 package main
 
 import (
@@ -25,6 +26,11 @@ type options struct {
 	fill sftest.Believable
 	dir  string
 	skew time.Duration
+
+	bus    sftest.BusConfig // Listen empty: none
+	events int
+	span   time.Duration
+	rate   float64
 }
 
 func main() {
@@ -62,6 +68,14 @@ func parse(args []string) (options, error) {
 	fs.IntVar(&o.org.PageSize, "page-size", 2000, "records of a query page")
 	fs.Int64Var(&o.org.DailyCalls, "daily-calls", 100_000, "API calls of a day")
 	fs.DurationVar(&o.org.TokenLife, "token-life", 2*time.Hour, "life of an unused session")
+	fs.StringVar(&o.bus.Listen, "pubsub-listen", "", "address of the event bus; empty: none")
+	fs.BoolVar(&o.bus.TLS, "pubsub-tls", false, "serve the event bus with TLS, by the CA in pubsub-ca.pem of --dir")
+	fs.DurationVar(&o.bus.Keepalive, "pubsub-keepalive", 0, "longest silence of a stream; 0: 270s")
+	fs.DurationVar(&o.bus.ZeroCredit, "pubsub-zero-credit", 0, "how long a stream stays open without credit; 0: 60s")
+	fs.DurationVar(&o.bus.Retention, "pubsub-retention", 0, "how long events are kept; 0: 72h")
+	fs.IntVar(&o.events, "events", 100, "events on each topic at the start")
+	fs.DurationVar(&o.span, "event-span", time.Hour, "time before now that they are spread over")
+	fs.Float64Var(&o.rate, "event-rate", 0, "events a second that are published from then on")
 	fs.DurationVar(&o.skew, "skew", 0, "by how much the org's clock is ahead")
 	if err := fs.Parse(args); err != nil {
 		return o, err
@@ -92,20 +106,52 @@ func run(ctx context.Context, o options, stdout io.Writer) error {
 	defer org.Close()
 	org.SetSkew(o.skew)
 	manifest := org.Fill(o.fill)
+	bus, err := o.startBus(ctx, org)
+	if err != nil {
+		return err
+	}
 	if o.dir != "" {
-		if err := write(o.dir, org, manifest); err != nil {
+		if err := write(o.dir, org, bus, manifest); err != nil {
 			return err
 		}
 	}
 	if _, err := fmt.Fprintln(stdout, org.URL); err != nil {
 		return err
 	}
+	if bus != nil {
+		if _, err := fmt.Fprintln(stdout, endpoint(bus)); err != nil {
+			return err
+		}
+	}
 	<-ctx.Done()
 	return nil
 }
 
+// startBus starts the event bus that was asked for, with events on it.
+func (o *options) startBus(ctx context.Context, org *sftest.Org) (*sftest.Bus, error) {
+	if o.bus.Listen == "" {
+		return nil, nil
+	}
+	bus, err := org.StartBus(o.bus)
+	if err != nil {
+		return nil, err
+	}
+	bus.DefineSamples()
+	bus.Fill(o.events, o.span)
+	go bus.Live(ctx, o.events, o.rate)
+	return bus, nil
+}
+
+// endpoint is the bus's address as clients take it.
+func endpoint(b *sftest.Bus) string {
+	if b.CA != "" {
+		return "https://" + b.Addr
+	}
+	return "http://" + b.Addr
+}
+
 // write leaves what a client of the org needs.
-func write(dir string, org *sftest.Org, m sftest.Manifest) error {
+func write(dir string, org *sftest.Org, bus *sftest.Bus, m sftest.Manifest) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
@@ -113,10 +159,17 @@ func write(dir string, org *sftest.Org, m sftest.Manifest) error {
 	if err != nil {
 		return err
 	}
-	for name, text := range map[string]string{
+	files := map[string]string{
 		"client-id": org.ClientID, "client-secret": org.ClientSecret, "username": org.Username, "org-id": org.ID,
 		"private-key.pem": org.PrivateKeyPEM(), "url": org.URL, "manifest.json": string(data),
-	} {
+	}
+	if bus != nil {
+		files["pubsub-endpoint"] = endpoint(bus)
+		if bus.CA != "" {
+			files["pubsub-ca.pem"] = bus.CA
+		}
+	}
+	for name, text := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(strings.TrimSuffix(text, "\n")+"\n"), 0o600); err != nil {
 			return err
 		}

@@ -1,0 +1,269 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"flag"
+	"io/fs"
+	"net"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/peterbourgon/ff/v3/ffcli"
+
+	"sf2loki/pkg/checkpoint"
+	"sf2loki/pkg/cli"
+	"sf2loki/pkg/pubsub"
+	"sf2loki/pkg/shape"
+	"sf2loki/pkg/sysexits"
+)
+
+// pubsubFlags are the flags of sf-pull pubsub.
+type pubsubFlags struct {
+	orgFlags
+	endpoint, caFile string
+	topics           pubsub.TopicList
+	managed          string
+	replay, lost     string
+	window           int
+	rediscover       time.Duration
+	maxEvents        int64
+	idleExit         time.Duration
+	resume           string
+	metadata         []string
+	job, service     string
+	letterFD         int
+	plan             planFlag
+}
+
+const (
+	pubsubHost = "api.pubsub.salesforce.com"
+	pubsubPort = "7443"
+)
+
+func (f *pubsubFlags) register(app *cli.App, fs *flag.FlagSet) {
+	f.orgFlags.register(app, fs)
+	fs.StringVar(&f.lane, "lane", "", "`NAME` of an independent consumer of the same topics")
+	fs.StringVar(&f.endpoint, "endpoint", pubsubHost+":"+pubsubPort, "`HOST:PORT` of the Pub/Sub API; with http:// in front: without TLS")
+	fs.StringVar(&f.caFile, "ca-file", "", "trust the certificates of `FILE`, PEM, instead of the system's")
+	cli.ListVar(fs, &f.topics.Names, "topic", "topics to read, `NAMES` as /event/NAME and /data/NAME, or patterns; '*': all streams of event monitoring")
+	cli.ListVar(fs, &f.topics.Include, "include", "of the discovered topics read only those that fit `PATTERNS`")
+	cli.ListVar(fs, &f.topics.Exclude, "exclude", "discovered topics to leave out, `PATTERNS`")
+	fs.StringVar(&f.managed, "managed", "", "read the managed subscription `ID`, or developer name, instead of topics")
+	cli.EnumVar(fs, &f.replay, "replay", string(pubsub.Earliest), "where a topic without a position begins", string(pubsub.Earliest), string(pubsub.Latest))
+	cli.EnumVar(fs, &f.lost, "on-lost-position", string(pubsub.LostEarliest), "where a topic goes on whose position Salesforce refuses",
+		string(pubsub.LostEarliest), string(pubsub.LostLatest), string(pubsub.LostFail))
+	fs.IntVar(&f.window, "num-requested", pubsub.MaxWindow, "events of a topic that are on their way at most, `N`")
+	cli.DurationVar(fs, &f.rediscover, "rediscover", time.Hour, "look for new topics every `TIME`; 0: never")
+	fs.Int64Var(&f.maxEvents, "max-events", 0, "end after `N` events; 0: never")
+	cli.DurationVar(fs, &f.idleExit, "idle-exit", 0, "end when no event has come for `TIME`; 0: never")
+	fs.StringVar(&f.resume, "resume", "", "begin at the positions of the checkpoint document `FILE`, - for standard input")
+	cli.ListVar(fs, &f.metadata, "metadata-fields", "`FIELDS` that go into structured metadata too")
+	fs.StringVar(&f.job, "job", "sf2loki", "`VALUE` of the label job; empty: none")
+	fs.StringVar(&f.service, "service-name", "sf2loki", "`VALUE` of the label service_name; empty: none")
+	fs.IntVar(&f.letterFD, "dead-letter-fd", defaultLetterFD, "write dead letters to descriptor `N`; -1: among the records")
+	fs.Var(&f.plan, "plan", "print what would be read and read nothing; =static: what the flags alone tell")
+}
+
+func newPubsub(app *cli.App) *ffcli.Command {
+	fs := app.FlagSet("sf-pull pubsub")
+	f := &pubsubFlags{}
+	f.register(app, fs)
+	out := &output{app: app}
+	cmd := &ffcli.Command{
+		Name:       "pubsub",
+		ShortUsage: "sf-pull pubsub --topic NAME|'*'... [flags] > records\n  sf-pull pubsub --managed ID --resume FILE [flags] > records",
+		ShortHelp:  "read topics of the event bus, as events happen",
+		FlagSet:    fs,
+		Exec: func(ctx context.Context, args []string) error {
+			given := map[string]bool{}
+			fs.Visit(func(fl *flag.Flag) { given[fl.Name] = true })
+			if err := f.check(args); err != nil {
+				return err
+			}
+			app.Metrics.SetOrg(f.org)
+			return stopped(app, f.run(app.WatchStdout(ctx), app, out, given))
+		},
+	}
+	if !isPlan(app, os.Args[1:]) {
+		app.OnRun(cmd, out.runLine)
+	}
+	return cmd
+}
+
+func (f *pubsubFlags) check(args []string) error {
+	if err := cli.NoOperands(args); err != nil {
+		return err
+	}
+	if err := f.orgFlags.check(); err != nil {
+		return err
+	}
+	switch {
+	case f.letterFD < -1 || f.letterFD == 1 || f.letterFD == 2 || f.letterFD == 0:
+		return cli.Usagef("--dead-letter-fd %d: it may be 3 or more, or -1", f.letterFD)
+	case f.window < 1 || f.window > pubsub.MaxWindow:
+		return cli.Usagef("--num-requested %d: it may be 1 to %d", f.window, pubsub.MaxWindow)
+	case f.maxEvents < 0:
+		return cli.Usagef("--max-events %d: it may be 0 or more", f.maxEvents)
+	}
+	if f.managed != "" {
+		return f.checkManaged()
+	}
+	return f.topics.Check()
+}
+
+// checkManaged wants the one place that positions are read back from.
+func (f *pubsubFlags) checkManaged() error {
+	switch {
+	case len(f.topics.Names)+len(f.topics.Include)+len(f.topics.Exclude) > 0:
+		return cli.Usagef("--managed names its topic in Salesforce: it does not go with --topic, --include or --exclude")
+	case f.resume == "" || f.resume == stdin:
+		return cli.Usagef("--managed needs --resume FILE: only positions that are stored there are committed to Salesforce")
+	}
+	return nil
+}
+
+// config is what the flags alone tell.
+func (f *pubsubFlags) config(app *cli.App) (pubsub.Config, error) {
+	cfg := pubsub.Config{
+		Topics: f.topics, Managed: f.managed, Replay: pubsub.Preset(f.replay), Lost: pubsub.Policy(f.lost), Window: f.window,
+		Rediscover: f.rediscover, MaxEvents: f.maxEvents, IdleExit: f.idleExit,
+		KeyPrefix: f.keyPrefix(), Stored: storedIn(f.resume), Log: app.Log,
+	}
+	var err error
+	if cfg.Endpoint, err = parseEndpoint(f.endpoint); err != nil {
+		return cfg, err
+	}
+	if cfg.Endpoint.Plaintext && f.caFile != "" {
+		return cfg, cli.Usagef("--ca-file has no meaning with an --endpoint without TLS")
+	}
+	if host, _, _ := net.SplitHostPort(cfg.Endpoint.Addr); cfg.Endpoint.Plaintext && !isLoopback(host) {
+		app.Log.Warn("the endpoint is not TLS: the session travels in the clear", "endpoint", cfg.Endpoint.Addr)
+	}
+	if f.caFile != "" {
+		cfg.Endpoint.TLS, err = trust(f.caFile)
+	}
+	return cfg, err
+}
+
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// parseEndpoint reads HOST, HOST:PORT, https:// and http:// with either.
+func parseEndpoint(text string) (pubsub.Endpoint, error) {
+	bad := cli.Usagef("--endpoint %q: want HOST:PORT, as %s:%s", text, pubsubHost, pubsubPort)
+	scheme, rest, found := strings.Cut(text, "://")
+	if !found {
+		scheme, rest = "https", text
+	}
+	u, err := url.Parse("//" + strings.TrimSuffix(rest, "/"))
+	if err != nil || u.Hostname() == "" || u.User != nil || u.Path != "" || u.RawQuery != "" || !slices.Contains([]string{"http", "https"}, scheme) {
+		return pubsub.Endpoint{}, bad
+	}
+	port := u.Port()
+	if port == "" {
+		port = pubsubPort
+	}
+	return pubsub.Endpoint{Addr: net.JoinHostPort(u.Hostname(), port), Plaintext: scheme == "http"}, nil
+}
+
+func trust(file string) (*tls.Config, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, sysexits.Errorf(sysexits.Config, "--ca-file: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, sysexits.Errorf(sysexits.Config, "--ca-file: %s holds no certificate in PEM", file)
+	}
+	return &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}, nil
+}
+
+// storedIn reads positions of a checkpoint document as it is at that moment.
+func storedIn(path string) func(key string) (string, bool, error) {
+	return func(key string) (string, bool, error) {
+		data, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return "", false, nil
+		}
+		if err != nil {
+			return "", false, err
+		}
+		doc, err := checkpoint.ParseDocument(data)
+		if err != nil {
+			return "", false, err
+		}
+		value, ok := doc.Get(key)
+		return value, ok, nil
+	}
+}
+
+func (f *pubsubFlags) shape(orgID string) (*shape.Shape, error) {
+	id := f.identity(orgID)
+	id.Job, id.ServiceName = f.job, f.service
+	s, err := shape.New(shape.Config{Identity: id, Metadata: f.metadata})
+	return s, sysexits.Wrap(sysexits.Usage, err)
+}
+
+func (f *pubsubFlags) run(ctx context.Context, app *cli.App, out *output, given map[string]bool) error {
+	cfg, err := f.config(app)
+	if err != nil {
+		return err
+	}
+	if f.plan == "static" {
+		return f.print(app, pubsub.StaticPlan(&cfg), nil)
+	}
+	// What the shape refuses is refused before anything is asked.
+	if _, err := f.shape(""); err != nil {
+		return err
+	}
+	doc, err := readResume(app, f.resume)
+	if err != nil {
+		return err
+	}
+	var letter func([]byte) error
+	if f.plan == "" {
+		if letter, err = out.letters(f.letterFD, given["dead-letter-fd"]); err != nil {
+			return err
+		}
+	}
+	org := newOrgMetrics(app)
+	app.OnReady(func() error {
+		if !org.loggedIn.Load() {
+			return errors.New("not logged in to Salesforce yet")
+		}
+		return nil
+	})
+	client, orgID, err := f.connect(ctx, app, org.hooks)
+	if err != nil {
+		return err
+	}
+	if cfg.Shape, err = f.shape(orgID); err != nil {
+		return err
+	}
+	cfg.API, cfg.OrgID, cfg.Resume = client, orgID, doc.Get
+	cfg.Output = pubsub.Output(out.of(letter, f.org))
+	source := pubsub.New(cfg)
+	if f.plan != "" {
+		plan, err := source.Plan(ctx)
+		return f.print(app, plan, err)
+	}
+	observePubsub(app, source.Stats())
+	defer reportPubsub(app, source.Stats())
+	return source.Pull(ctx)
+}
+
+func (f *pubsubFlags) print(app *cli.App, plan *pubsub.Plan, err error) error {
+	if err != nil {
+		return err
+	}
+	plan.Org, plan.Lane = f.org, f.lane
+	return printJSON(app, plan)
+}
