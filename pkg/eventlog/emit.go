@@ -287,9 +287,11 @@ func (e *emitter) flush() error {
 		e.block = nil
 	}
 	e.block = e.block[:0]
-	eventType := e.count.EventType
-	e.stats.add(&e.count)
-	e.count = Count{EventType: eventType}
+	none := Count{EventType: e.count.EventType}
+	if e.count != none {
+		e.stats.add(&e.count)
+	}
+	e.count = none
 	return nil
 }
 

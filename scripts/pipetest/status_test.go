@@ -41,7 +41,7 @@ func TestStatusOfFailures(t *testing.T) {
 		{"all is well without ckpt", pull + "|" + push + ">acks", 0, 0},
 		{"a flag of sf-pull", "sf-pull elf --fail a.csv|" + push + "|" + commit, 0, 64},
 		{"a flag of sf-pull, without ckpt", "sf-pull elf --fail a.csv|" + push + ">acks", 0, 64},
-		{"a source that is none", "sf-pull nothing|" + push + "|" + commit, 0, 75},
+		{"a source that is none", "sf-pull nothing|" + push + "|" + commit, 0, 64},
 		{"a file that is not there", "sf-pull elf --file b.csv|" + push + "|" + commit, 0, 78},
 		{"the second of two files is no CSV file", "sf-pull elf --file a.csv --file bad.csv|" + push + "|" + commit, 0, 65},
 		{"a program that is not there", "sf-pul elf --file a.csv|" + push + "|" + commit, 0, 75},
