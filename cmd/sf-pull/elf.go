@@ -13,13 +13,13 @@ import (
 
 	"sf2loki/pkg/cli"
 	"sf2loki/pkg/eventlog"
-	"sf2loki/pkg/shape"
 	"sf2loki/pkg/sysexits"
 )
 
 // elfFlags are the flags of sf-pull elf.
 type elfFlags struct {
 	orgFlags
+	shapeFlags
 	types, exclude []string
 	interval       string
 	files          []string
@@ -33,8 +33,6 @@ type elfFlags struct {
 	concurrency    int
 	tmpdir         string
 	rowLimit       int64
-	metadata       []string
-	job, service   string
 	letterFD       int
 	plan           planFlag
 	maxAge         time.Duration
@@ -61,9 +59,7 @@ func (f *elfFlags) register(app *cli.App, fs *flag.FlagSet) {
 	fs.IntVar(&f.concurrency, "concurrency", 4, "event types pulled at a time, `N`")
 	fs.StringVar(&f.tmpdir, "tmpdir", "/var/tmp", "`DIR` for temporary files")
 	cli.SizeVar(fs, &f.rowLimit, "max-row-bytes", eventlog.DefaultRowLimit, "longest row that becomes a record, `SIZE`")
-	cli.ListVar(fs, &f.metadata, "metadata-fields", "`COLUMNS` that go into structured metadata too")
-	fs.StringVar(&f.job, "job", "sf2loki", "`VALUE` of the label job; empty: none")
-	fs.StringVar(&f.service, "service-name", "sf2loki", "`VALUE` of the label service_name; empty: none")
+	f.shapeFlags.register(app, fs)
 	fs.IntVar(&f.letterFD, "dead-letter-fd", defaultLetterFD, "write dead letters to descriptor `N`; -1: among the records")
 	fs.Var(&f.plan, "plan", "print what would be pulled and pull nothing; =static: what the flags alone tell")
 	cli.DurationVar(fs, &f.maxAge, "max-age", 7*24*time.Hour, "--plan counts events older than `TIME` apart")
@@ -212,19 +208,16 @@ func checkWindow(since, until time.Time) error {
 	return nil
 }
 
-func (f *elfFlags) newShape(orgID string) (*shape.Shape, error) {
-	id := f.identity(orgID)
-	id.Job, id.ServiceName = f.job, f.service
-	s, err := shape.New(shape.Config{Identity: id, Metadata: f.metadata})
-	return s, sysexits.Wrap(sysexits.Usage, err)
-}
-
 func (f *elfFlags) pullFiles(ctx context.Context, app *cli.App, out *output, given map[string]bool) error {
 	orgID, err := f.fixedOrgID()
 	if err != nil {
 		return err
 	}
-	sh, err := f.newShape(orgID)
+	rules, err := f.shapeFlags.config(app, elfSource)
+	if err != nil {
+		return err
+	}
+	sh, err := f.build(app, rules, elfSource, f.identity(orgID))
 	if err != nil {
 		return err
 	}
@@ -260,6 +253,10 @@ func (f *elfFlags) pullFiles(ctx context.Context, app *cli.App, out *output, giv
 }
 
 func (f *elfFlags) pullOrg(ctx context.Context, app *cli.App, out *output, given map[string]bool) error {
+	rules, err := f.shapeFlags.config(app, elfSource)
+	if err != nil {
+		return err
+	}
 	doc, err := readResume(app, f.resume)
 	if err != nil {
 		return err
@@ -291,7 +288,7 @@ func (f *elfFlags) pullOrg(ctx context.Context, app *cli.App, out *output, given
 	if err != nil {
 		return err
 	}
-	if cfg.Shape, err = f.newShape(id); err != nil {
+	if cfg.Shape, err = f.build(app, rules, elfSource, f.identity(id)); err != nil {
 		return err
 	}
 	cfg.API, cfg.OrgID, cfg.Output = client, id, out.of(letter, f.org)
