@@ -34,15 +34,24 @@ func appendMask(dst, text []byte) []byte {
 
 // isIPv4 tells whether text is four numbers up to 255, without leading zeros.
 func isIPv4(text []byte) bool {
-	parts := 0
-	for part := range bytes.SplitSeq(text, []byte(".")) {
-		parts++
-		n, err := strconv.ParseUint(string(part), 10, 8)
-		if err != nil || len(part) != len(strconv.FormatUint(n, 10)) {
+	for part := 1; ; part++ {
+		n, digits := 0, 0
+		for digits < len(text) && digits < 4 && text[digits] >= '0' && text[digits] <= '9' {
+			n = n*10 + int(text[digits]-'0')
+			digits++
+		}
+		if digits == 0 || n > 255 || digits > 1 && text[0] == '0' {
 			return false
 		}
+		text = text[digits:]
+		if part == 4 {
+			return len(text) == 0
+		}
+		if len(text) == 0 || text[0] != '.' {
+			return false
+		}
+		text = text[1:]
 	}
-	return parts == 4
 }
 
 // compileTemplate turns a replacement into a template of package regexp. Groups
