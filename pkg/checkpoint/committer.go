@@ -116,9 +116,9 @@ func (c *Committer) Write(ctx context.Context, before func() error) (Result, err
 		if err != nil || !changed {
 			return err
 		}
-		gen, err := c.store.Put(ctx, next.Bytes(), c.gen)
+		gen, err := put(ctx, c.store, &next, c.gen)
 		if err != nil {
-			return fmt.Errorf("write %s: %w", c.store, err)
+			return err
 		}
 		c.doc, c.gen = next, gen
 		return nil

@@ -25,6 +25,8 @@ const (
 	fenceKey       = "__fence_epoch__" // the least epoch that may write
 	movedKey       = "__moved_to__"    // the document lives elsewhere now
 	copiedKey      = "__copied_from__" // where ckpt mv took it from
+	leaseKey       = "__lease__"       // under which lease the fence was raised, and by whom
+	sequenceKey    = "__sequence__"    // tells two documents apart that are otherwise equal
 )
 
 // timeLayout is the streams' form of a time: it sorts as text.

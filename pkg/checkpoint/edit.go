@@ -30,10 +30,8 @@ func Update(ctx context.Context, store Store, epoch uint64, retry Retry, edit fu
 		if gen != "" && next.Equal(doc) {
 			return nil
 		}
-		if _, err := store.Put(ctx, next.Bytes(), gen); err != nil {
-			return fmt.Errorf("write %s: %w", store, err)
-		}
-		return nil
+		_, err = put(ctx, store, &next, gen)
+		return err
 	})
 }
 
@@ -63,10 +61,9 @@ func Move(ctx context.Context, from, to Store, retry Retry) (int, error) {
 		if err := compare(ctx, doc, to); err != nil {
 			return err
 		}
-		if _, err := from.Put(ctx, tombstone(doc, to).Bytes(), gen); err != nil {
-			return fmt.Errorf("write %s: %w", from, err)
-		}
-		return nil
+		stone := tombstone(doc, to)
+		_, err = put(ctx, from, &stone, gen)
+		return err
 	})
 	return count, err
 }
@@ -84,8 +81,8 @@ func checkMovedThere(from, to Store, there string) error {
 // to one document in more ways than names show.
 func sameDocument(ctx context.Context, doc Document, gen Generation, from, to Store) error {
 	doc.Delete(copiedKey)
-	if _, err := from.Put(ctx, doc.Bytes(), gen); err != nil {
-		return fmt.Errorf("write %s: %w", from, err)
+	if _, err := put(ctx, from, &doc, gen); err != nil {
+		return err
 	}
 	return sysexits.Errorf(sysexits.Usage, "%s and %s are the same document", from, to)
 }
@@ -113,11 +110,32 @@ func copyInto(ctx context.Context, doc Document, from, to Store) (int, error) {
 		}
 		count++
 	}
+	if err := copyFence(doc, &target); err != nil {
+		return 0, sysexits.Errorf(sysexits.Config, "%s or %s: %w", from, to, err)
+	}
 	target.Set(copiedKey, from.String())
-	if _, err := to.Put(ctx, target.Bytes(), gen); err != nil {
-		return 0, fmt.Errorf("write %s: %w", to, err)
+	if _, err := put(ctx, to, &target, gen); err != nil {
+		return 0, err
 	}
 	return count, nil
+}
+
+// copyFence takes the higher epoch along: an epoch never goes back, wherever
+// the document is.
+func copyFence(doc Document, target *Document) error {
+	epoch, err := doc.FenceEpoch()
+	if err != nil {
+		return err
+	}
+	there, err := target.FenceEpoch()
+	if err != nil || epoch <= there {
+		return err
+	}
+	target.SetFenceEpoch(epoch)
+	if leader, ok := doc.Leader(); ok {
+		target.setLeader(leader)
+	}
+	return nil
 }
 
 // compare reads back what to stores now.
@@ -138,8 +156,10 @@ func compare(ctx context.Context, doc Document, to Store) error {
 func tombstone(doc Document, to Store) Document {
 	var stone Document
 	stone.Set(movedKey, to.String())
-	if epoch, ok := doc.Get(fenceKey); ok {
-		stone.Set(fenceKey, epoch)
+	for _, key := range []string{fenceKey, leaseKey} {
+		if value, ok := doc.Get(key); ok {
+			stone.Set(key, value)
+		}
 	}
 	return stone
 }

@@ -89,7 +89,7 @@ func TestMove(t *testing.T) {
 		{"to another's document", moved, `{"c":"9","__fence_epoch__":"8"}`, 0,
 			"__moved_to__=TO __fence_epoch__=3", "c=9 __fence_epoch__=8 " + there + " __copied_from__=FROM"},
 		{"same position there", moved, `{"a":"1"}`, 0,
-			"__moved_to__=TO __fence_epoch__=3", "a=1 b=2 __ts__:a=2026-07-01T00:00:00.000000000Z __copied_from__=FROM"},
+			"__moved_to__=TO __fence_epoch__=3", "a=1 b=2 __ts__:a=2026-07-01T00:00:00.000000000Z __fence_epoch__=3 __copied_from__=FROM"},
 		{"another position there", `{"a":"1"}`, `{"a":"2"}`, 76, "a=1", "a=2"},
 		{"back again", `{"a":"1"}`, `{"__moved_to__":"FROM"}`, 0, "__moved_to__=TO", "a=1 __copied_from__=FROM"},
 		{"to what was moved elsewhere", `{"a":"1"}`, `{"__moved_to__":"X"}`, 76, "a=1", "__moved_to__=X"},

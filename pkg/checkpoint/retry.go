@@ -19,6 +19,9 @@ type Retry struct {
 // who waits for the pipeline does.
 var DefaultRetry = Retry{Min: 100 * time.Millisecond, Max: 5 * time.Second, For: 30 * time.Second}
 
+// readRetry is for somebody who waits for an answer.
+var readRetry = Retry{Min: 100 * time.Millisecond, Max: 2 * time.Second, For: 10 * time.Second}
+
 // do calls try until it succeeds, fails for good, or time is up. A conflict is
 // worth another try at once: somebody else has got through.
 func (r Retry) do(ctx context.Context, try func() error) error {

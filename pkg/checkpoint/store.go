@@ -126,11 +126,15 @@ func load(ctx context.Context, store Store) (Document, Generation, error) {
 // Load reads the document of store. A store that has none yet gives an empty
 // one, and found is false. A document that was moved away is an error.
 func Load(ctx context.Context, store Store) (doc Document, found bool, err error) {
-	doc, gen, err := load(ctx, store)
-	if err != nil {
-		return Document{}, false, err
+	var gen Generation
+	err = readRetry.do(ctx, func() (err error) {
+		doc, gen, err = load(ctx, store)
+		return err
+	})
+	if err == nil {
+		err = checkMoved(store, doc)
 	}
-	if err := checkMoved(store, doc); err != nil {
+	if err != nil {
 		return Document{}, false, err
 	}
 	return doc, gen != "", nil
