@@ -95,12 +95,26 @@ func decodeRules(text []byte) (map[string][]ruleText, error) {
 		return nil, errors.New("it is empty")
 	}
 	if err != nil {
-		return nil, errors.New(strings.ReplaceAll(strings.TrimPrefix(err.Error(), "yaml: "), "\n ", ""))
+		return nil, plainError(err)
 	}
 	if err := d.Decode(new(any)); !errors.Is(err, io.EOF) {
 		return nil, errors.New("it holds more than one document")
 	}
 	return lists, nil
+}
+
+// plainError says the first fault of a text in the words of who wrote it.
+func plainError(err error) error {
+	text := strings.TrimPrefix(err.Error(), "yaml: ")
+	var faults *yaml.TypeError
+	if errors.As(err, &faults) && len(faults.Errors) > 0 {
+		text = faults.Errors[0]
+	}
+	if before, _, ok := strings.Cut(text, " not found in type "); ok {
+		return errors.New(strings.Replace(before, "field ", "a rule has no member ", 1))
+	}
+	before, _, _ := strings.Cut(text, " into ")
+	return errors.New(strings.Replace(before, "cannot unmarshal", "not expected here:", 1))
 }
 
 func compileRules(list []ruleText, salt []byte) ([]*rule, error) {
