@@ -191,7 +191,9 @@ func (f *File) Read(fn func(l *Letter, s Status) error, damaged func(*Damage)) (
 		return info, err
 	}
 	return info, f.scan(data, func(l *Letter) error {
-		return fn(l, known.status(f.kind, place{l.Line, l.ID()}, info.InUse))
+		at := place{l.Line, l.ID()}
+		l.FateAt = known.of[at].at
+		return fn(l, known.status(f.kind, at, info.InUse))
 	}, func(d *Damage) {
 		if !d.Torn || !info.InUse {
 			damaged(d)

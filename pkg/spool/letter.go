@@ -38,6 +38,10 @@ type Letter struct {
 	Offset int64 // where it begins, in bytes
 	Raw    []byte
 
+	// FateAt is when the record's status was decided, in nanoseconds; 0 when
+	// nobody did. File.Read sets it.
+	FateAt int64
+
 	// The texts of the values, as they stand in the object; nil when absent.
 	ts, tsNano, labels, metadata, line, reason, captured []byte
 	deadLetter, key, value, origin, payload, checkpoint  []byte
@@ -319,6 +323,12 @@ func (l *Letter) History() []record.LetterError {
 		return nil
 	}
 	return history
+}
+
+// EnvelopeText is the JSON text of a member of the dead_letter object, on one
+// line, empty when there is none.
+func (l *Letter) EnvelopeText(name string) string {
+	return string(appendCompact(nil, member(l.deadLetter, name)))
 }
 
 // Text is the JSON text of a top-level field on one line, empty when there is
