@@ -184,16 +184,16 @@ func (e *emitter) event(ctx context.Context, ev *eventbus.ConsumerEvent) (ok boo
 			err = &undecodable{reasonOf(err), err}
 		}
 	}
+	if err == nil {
+		e.write(ev, d)
+		return true, nil
+	}
 	var bad *undecodable
 	if errors.As(err, &bad) {
 		return false, e.undecodable(ev, bad)
 	}
-	if err != nil {
-		e.seen.forget(event.GetId())
-		return false, err
-	}
-	e.write(ev, d)
-	return true, nil
+	e.seen.forget(event.GetId())
+	return false, err
 }
 
 func (e *emitter) write(ev *eventbus.ConsumerEvent, d *decoding) {

@@ -258,17 +258,6 @@ func (o *output) letters(reason record.Reason) (list []written) {
 	return list
 }
 
-// last is the last position that was written.
-func (o *output) last() string {
-	value := ""
-	for _, w := range o.all() {
-		if len(w.Value) > 0 {
-			value = string(w.Value)
-		}
-	}
-	return value
-}
-
 type lockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer

@@ -140,7 +140,7 @@ func TestBusRefuses(t *testing.T) {
 	b.DefineSamples()
 	const topic = "/event/LoginEventStream"
 	s := newStranger(t, o, b)
-	subscribe := func(ctx context.Context, reqs ...*eventbus.FetchRequest) (error, metadata.MD) {
+	subscribe := func(ctx context.Context, reqs ...*eventbus.FetchRequest) (metadata.MD, error) {
 		st, err := s.Subscribe(ctx)
 		if err != nil {
 			t.Fatal(err)
@@ -150,44 +150,44 @@ func TestBusRefuses(t *testing.T) {
 		}
 		for {
 			if _, err := st.Recv(); err != nil {
-				return err, st.Trailer()
+				return st.Trailer(), err
 			}
 		}
 	}
 	first := &eventbus.FetchRequest{TopicName: topic, NumRequested: 1}
 	bare := metadata.NewOutgoingContext(t.Context(), metadata.Pairs("accesstoken", "x"))
 	dead := metadata.NewOutgoingContext(t.Context(), metadata.Pairs("accesstoken", "x", "instanceurl", o.URL, "tenantid", o.ID))
-	for want, got := range map[string]func() (error, metadata.MD){
-		"service.auth.headers.invalid": func() (error, metadata.MD) { return subscribe(bare, first) },
-		"service.auth.error":           func() (error, metadata.MD) { return subscribe(dead, first) },
-		"topic.not.found": func() (error, metadata.MD) {
+	for want, got := range map[string]func() (metadata.MD, error){
+		"service.auth.headers.invalid": func() (metadata.MD, error) { return subscribe(bare, first) },
+		"service.auth.error":           func() (metadata.MD, error) { return subscribe(dead, first) },
+		"topic.not.found": func() (metadata.MD, error) {
 			return subscribe(s.ctx, &eventbus.FetchRequest{TopicName: "/event/X", NumRequested: 1})
 		},
-		"topic.validation.empty": func() (error, metadata.MD) {
+		"topic.validation.empty": func() (metadata.MD, error) {
 			return subscribe(s.ctx, &eventbus.FetchRequest{NumRequested: 1})
 		},
-		"subscription.fetch.requested.events.invalid": func() (error, metadata.MD) {
+		"subscription.fetch.requested.events.invalid": func() (metadata.MD, error) {
 			return subscribe(s.ctx, &eventbus.FetchRequest{TopicName: topic})
 		},
-		"subscription.fetch.replayid.corrupted": func() (error, metadata.MD) {
+		"subscription.fetch.replayid.corrupted": func() (metadata.MD, error) {
 			return subscribe(s.ctx, &eventbus.FetchRequest{TopicName: topic, NumRequested: 1, ReplayPreset: eventbus.ReplayPreset_CUSTOM, ReplayId: []byte("x")})
 		},
-		"subscription.fetch.replayid.validation.failed": func() (error, metadata.MD) {
+		"subscription.fetch.replayid.validation.failed": func() (metadata.MD, error) {
 			return subscribe(s.ctx, &eventbus.FetchRequest{TopicName: topic, NumRequested: 1, ReplayPreset: eventbus.ReplayPreset_CUSTOM})
 		},
-		"subscription.fetch.topic.mismatch": func() (error, metadata.MD) {
+		"subscription.fetch.topic.mismatch": func() (metadata.MD, error) {
 			return subscribe(s.ctx, first, &eventbus.FetchRequest{TopicName: "/event/ApiEventStream", NumRequested: 1})
 		},
-		"service.auth.refresh.invalid": func() (error, metadata.MD) {
+		"service.auth.refresh.invalid": func() (metadata.MD, error) {
 			return subscribe(s.ctx, &eventbus.FetchRequest{TopicName: topic, NumRequested: 1, AuthRefresh: "x"})
 		},
-		"schema.validation.failed": func() (error, metadata.MD) {
+		"schema.validation.failed": func() (metadata.MD, error) {
 			var md metadata.MD
 			_, err := s.GetSchema(s.ctx, &eventbus.SchemaRequest{}, grpc.Trailer(&md))
-			return err, md
+			return md, err
 		},
 	} {
-		err, md := got()
+		md, err := got()
 		if code := md.Get("error-code"); len(code) != 1 || code[0] != errorPrefix+want || status.Code(err) != busErrors[want].code {
 			t.Errorf("%s: %v, %v", want, err, md)
 		}
