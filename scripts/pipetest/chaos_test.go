@@ -58,7 +58,7 @@ func TestKill(t *testing.T) {
 			rounds := 0
 			for ; c.kills < (kills+len(sources)-1)/len(sources); rounds++ {
 				b := newBench(t)
-				c.round(b, source.make(t, b))
+				c.round(b, c.loki(t), source.make(t, b))
 				if t.Failed() {
 					t.Fatalf("seed %d, round %d", seed, rounds)
 				}
@@ -66,6 +66,35 @@ func TestKill(t *testing.T) {
 			t.Logf("seed %d: %d kills (%v) in %d rounds, %d entries stored again: %.1f a kill", seed, c.kills, c.by, rounds, c.repeats, float64(c.repeats)/float64(c.kills))
 		})
 	}
+}
+
+// Kills of one pipeline do not disturb another with the same document, nor what
+// both of them have stored.
+func TestKillBesideAnother(t *testing.T) {
+	t.Parallel()
+	c := &chaos{rng: rand.New(rand.NewPCG(uint64(number(t, "PIPETEST_SEED", 1)), 100))}
+	b := newBench(t)
+	org := newOrg(t)
+	for n := range 24 {
+		h := sftest.Hour{Type: "Login", Start: daysAgo(1).Add(time.Duration(n) * time.Hour), Rows: 40, Awkward: 25}
+		org.publish(org.AddHour(h, created(time.Duration(300-10*n)*time.Minute)))
+	}
+	org.publish(org.AddDay("Login", daysAgo(1), created(time.Hour)))
+	srv := c.loki(t)
+	b.use(org).set("PULL=--event-type Login", "LOKI="+srv.URL)
+	// Each lane pulls the whole day again.
+	beside := b.start(`for lane in a b c d e f; do
+sf-pull elf --event-type Login --interval Daily --lane $lane --resume state.json |
+loki-push --url "$LOKI" --spool dead-daily --batch-entries 10 | ckpt commit state.json || exit; done`)
+	c.round(b, srv, outcome{stored: org.want})
+	if r := beside.wait(); r.status != 0 {
+		t.Errorf("the other pipeline: %v", r)
+	}
+	same(t, "the store", held(srv), org.want)
+	if keys := sorted(b.positions()); len(keys) != 7 || len(b.letters("dead-daily")) > 0 {
+		t.Errorf("keys %q, %d letters", keys, len(b.letters("dead-daily")))
+	}
+	t.Logf("%d kills (%v)", c.kills, c.by)
 }
 
 // sparseFile is the log of a day of 1,000 rows.
@@ -133,9 +162,14 @@ type chaos struct {
 	repeats int
 }
 
+// loki is a slow one, with Loki's own rules.
+func (c *chaos) loki(t *testing.T) *lokitest.Server {
+	t.Helper()
+	return loki(t, lokitest.Config{Latency: time.Duration(5+c.rng.IntN(30)) * time.Millisecond})
+}
+
 // round pulls a source with a few kills.
-func (c *chaos) round(b *bench, want outcome) {
-	srv := loki(b.t, lokitest.Config{Latency: time.Duration(5+c.rng.IntN(30)) * time.Millisecond})
+func (c *chaos) round(b *bench, srv *lokitest.Server, want outcome) {
 	b.shell = shells[c.rng.IntN(2)]
 	// With little room in loki-push, sf-pull is held up by a slow Loki too.
 	b.set("LOKI="+srv.URL, fmt.Sprintf("PUSH=--batch-entries %d --buffer-bytes %dKiB --in-flight %d",

@@ -87,6 +87,15 @@ var misuses = []misuse{
 	{"a page in place of a token", orgPull, func(d *day) {
 		d.org.Fault("/oauth2/token", sftest.Fault{HTML: true, Times: -1})
 	}, 75, `^sf-pull: .*not a token`},
+	{"a page in place of a list", orgPull, func(d *day) {
+		d.org.Fault("/query", sftest.Fault{HTML: true, Times: -1})
+	}, 75, `^sf-pull: .*aintenance`},
+	{"a page in place of a file's rows", orgPull, func(d *day) {
+		d.org.Fault("/LogFile", sftest.Fault{HTML: true, Times: -1})
+	}, 75, `^sf-pull: `},
+	{"the day's calls are used up", orgPull, func(d *day) {
+		d.org.Fault("/query", sftest.Fault{Fixture: "err_403_request_limit.json", Times: -1})
+	}, 75, `^sf-pull: .*REQUEST_LIMIT_EXCEEDED`},
 
 	// What Loki refuses. It is tried again for --give-up, here not long, and by
 	// default a minute; that is logged.
