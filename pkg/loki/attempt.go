@@ -17,16 +17,22 @@ func (e *Engine) answered(r *request, v Verdict, a *Answer) {
 		r.batch.spotless()
 		e.popGroup(r.batch)
 	case Partial:
-		e.succeeded(r.stream)
+		if v.storesSome(len(r.entries)) {
+			e.succeeded(r.stream)
+		} else {
+			e.served(r.stream)
+		}
 		e.isolate(r, &v)
 	case Refused:
+		if v.unknown() {
+			e.unexplained(r, &v)
+			return
+		}
 		// Nothing is stored, but the server is well.
 		e.served(r.stream)
 		e.isolate(r, &v)
 	case TooLarge:
-		e.served(r.stream)
-		e.learn(r, &v)
-		e.halveOr(r, func(i int32) { e.refuse(r, i, record.Oversized, &v, false) })
+		e.tooLarge(r, &v)
 	case RateLimited, StreamRate:
 		e.troubled(r, &v)
 		e.splitOverBurst(r, &v)
@@ -74,7 +80,7 @@ func (e *Engine) learn(r *request, v *Verdict) {
 	limit = max(limit, leastRequest)
 	if e.learnedLimit == 0 || limit < e.learnedLimit {
 		e.learnedLimit = limit
-		e.log.Warn("requests are made smaller", "bytes", limit, "status", v.Status, "detail", v.Detail)
+		e.log.Warn("requests are made smaller", "bytes", limit, "answer", v.String())
 	}
 }
 
@@ -106,17 +112,6 @@ func (e *Engine) split(b *batch, g group, mid int) {
 	b.groups = append(b.groups, high, low)
 }
 
-// halveOr halves a request, or decides its only entry.
-func (e *Engine) halveOr(r *request, decide func(i int32)) {
-	if len(r.entries) > 1 {
-		e.halve(r)
-		return
-	}
-	r.batch.notSpotless()
-	decide(r.entries[0])
-	e.popGroup(r.batch)
-}
-
 // splitOverBurst halves a request that is larger than a rate limit ever lets
 // pass. The text names the rate; the burst is at least that, as a rule. Where
 // it is not, or nothing is named, it shows by others that are stored.
@@ -127,7 +122,11 @@ func (e *Engine) splitOverBurst(r *request, v *Verdict) {
 	}
 	t.rate++
 	switch {
+	case r.batch.heldAlone:
 	case len(r.entries) == 1:
+		if t.rate >= patience && e.successes > t.successes {
+			e.holdFailing(r, v) // larger than the burst by itself: for ever
+		}
 	case v.Limit > 0 && max(v.Bytes, r.line) > v.Limit:
 		e.learn(r, v)
 		e.halve(r)
@@ -159,7 +158,7 @@ func (e *Engine) suspectServerError(r *request, v *Verdict) {
 	switch {
 	case r.batch.heldAlone:
 	case others && len(r.entries) == 1:
-		e.hold(r, v)
+		e.holdFailing(r, v)
 	case others:
 		t.need = impatience
 		e.halve(r)
@@ -184,7 +183,8 @@ func (e *Engine) hold(r *request, v *Verdict) {
 	mem := b.mem.take(append(b.mem.room(len(from.mem), &e.blocks), from.mem...))
 	b.entries = append(b.entries, *from)
 	b.entries[0].mem, b.entries[0].state = mem, entryPending
-	b.left = 1
+	b.groups = append(b.groups, group{hi: 1, want: entryPending, doubted: r.group.doubted, tries: tries{need: patience}})
+	b.next, b.left = 1, 1
 	e.memory += int64(b.mem.size-before) + entryBytes
 	e.tracker.own(from.node, from.seq)
 	r.batch.decide(i, entryMoved)
@@ -193,8 +193,13 @@ func (e *Engine) hold(r *request, v *Verdict) {
 	r.stream.held = append(r.stream.held, b)
 	r.stream.heldUntil = e.now() + maxBackoff
 	r.stream.notBefore = 0
+}
+
+// holdFailing holds an entry that the server fails at for ever.
+func (e *Engine) holdFailing(r *request, v *Verdict) {
+	e.hold(r, v)
 	e.log.Error("an entry is held: the server answers it with the same error again and again while others are stored",
-		"stream", string(r.stream.labels), "status", v.Status, "detail", v.Detail)
+		"stream", string(r.stream.labels), "answer", v.String())
 }
 
 // succeeded notes that the server stores what it is sent.
@@ -206,6 +211,7 @@ func (e *Engine) succeeded(st *stream) {
 	e.lastSuccess = e.now()
 	e.served(st)
 	e.successes++
+	e.resume()
 	e.outageBackoff.Reset()
 }
 

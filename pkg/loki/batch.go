@@ -89,6 +89,9 @@ type group struct {
 	tries  tries
 	twin   bool // the second half of a group that was refused as a whole
 	bad    bool // and the first half was good
+	// doubted is one more than the engine's successes when a refusal first met
+	// it that may be nobody's fault; 0: none has. See doubt.go.
+	doubted uint64
 }
 
 // tries is what a group has met so far.

@@ -193,8 +193,9 @@ type Engine struct {
 	outageBackoff      *backoff.Backoff
 	facts              []EntryFacts
 	suspects           []Suspect
-	breaker            *breaker // for what Loki refuses
-	breakerHere        *breaker // for what is refused here
+	suspended          []*stream // with entries that are held for doubt
+	breaker            *breaker  // for what Loki refuses
+	breakerHere        *breaker  // for what is refused here
 
 	// Settlement.
 	tracker      *tracker
@@ -448,8 +449,8 @@ func (e *Engine) over(now time.Duration) bool {
 	if !e.in.ended || e.inFlight > 0 || e.capturing {
 		return false
 	}
-	if e.waiting > 0 && !e.onlyHeld() {
-		return false
+	if e.waiting > 0 && (!e.onlyHeld() || !e.storedAny && e.misconfiguredSince != never) {
+		return false // in the second case checkPatience has the last word
 	}
 	e.stop()
 	return false

@@ -39,9 +39,6 @@ func (e *Engine) isolate(r *request, v *Verdict) {
 			e.refuseFor(r, i, v, s.Fault)
 		}
 	}
-	if v.Class == Partial && rest > 0 && r.group.want == entryPending {
-		e.noteNewest(r)
-	}
 	switch {
 	case pointed+rest == 0:
 		e.popGroup(b)
@@ -65,6 +62,18 @@ func (e *Engine) refuseAll(r *request, v *Verdict) {
 		e.refuseFor(r, i, v, max(e.suspects[k].Fault, 0))
 	}
 	e.popGroup(r.batch)
+}
+
+// storesSome tells whether an answer proves that Loki has stored one of n
+// entries at least.
+func (v *Verdict) storesSome(n int) bool {
+	for i := range v.Faults {
+		f := &v.Faults[i]
+		if f.WholeStream || f.Total > 0 && f.Ignored >= f.Total {
+			return false
+		}
+	}
+	return !allRefused(v, n)
 }
 
 // allRefused tells whether the text counts as many refused entries as were
@@ -98,8 +107,8 @@ func (e *Engine) setAside(r *request, v *Verdict) {
 		}
 	}
 	e.popGroup(b)
-	aside := group{lo: g.lo, hi: g.hi, want: entrySuspect, tries: tries{need: patience}}
-	rest := group{lo: g.lo, hi: g.hi, want: entryPending, tries: tries{need: patience}}
+	aside := group{lo: g.lo, hi: g.hi, want: entrySuspect, doubted: g.doubted, tries: tries{need: patience}}
+	rest := group{lo: g.lo, hi: g.hi, want: entryPending, doubted: g.doubted, tries: tries{need: patience}}
 	if i := slices.IndexFunc(b.groups, func(have group) bool {
 		return have.want == entrySuspect && have.lo <= g.lo && have.hi >= g.hi
 	}); i < 0 {
@@ -127,16 +136,5 @@ func (b *batch) notSpotless() {
 func (b *batch) spotless() {
 	if n := len(b.groups); n > 1 && b.groups[n-2].twin {
 		b.groups[n-2].twin, b.groups[n-2].bad = false, true
-	}
-}
-
-// noteNewest learns from a request that was stored in part how far its stream
-// has moved: to the newest entry that nothing refuses.
-func (e *Engine) noteNewest(r *request) {
-	for k := len(r.entries) - 1; k >= 0; k-- {
-		if e.suspects[k].Fault < 0 {
-			r.stream.newest = max(r.stream.newest, r.batch.entries[r.entries[k]].time)
-			return
-		}
 	}
 }

@@ -37,7 +37,7 @@ func TestIsolatesPoison(t *testing.T) {
 		{[]string{poisonOld}, 1, 3}, {[]string{poisonOld}, 10, 3}, {[]string{poisonOld}, 500, 3},
 		{[]string{poisonLate}, 1, 2}, {[]string{poisonLate}, 10, 2}, {[]string{poisonLate}, 500, 2}, {[]string{poisonLate}, 1000, 1},
 		{[]string{poisonMeta}, 10, 2},
-		{[]string{poisonOther}, 1, 16}, {[]string{poisonOther}, 10, 110}, {[]string{poisonOther}, 500, 2000}, {[]string{poisonOther}, 1000, 1},
+		{[]string{poisonOther}, 1, 16}, {[]string{poisonOther}, 10, 110}, {[]string{poisonOther}, 500, 2000},
 		{[]string{poisonLong, poisonOld}, 10, 3}, {[]string{poisonLong, poisonOld}, 500, 3},
 		{[]string{poisonLong, poisonLate, poisonMeta}, 10, 3}, {[]string{poisonLong, poisonLate, poisonMeta}, 500, 3},
 		{[]string{poisonLong, poisonLate, poisonMeta, poisonOther}, 10, 60},
@@ -164,8 +164,9 @@ func TestAPartlyIsolatedBatchIsNotStartedAgain(t *testing.T) {
 		if a := tr.total(); a.DeadLettered != 1 || a.Delivered != 3 {
 			t.Errorf("account %+v", a)
 		}
-		// all of them, the first half, the poison alone
-		if poisonSent != 3 {
+		// all of them, the first half, the poison alone, and once more when
+		// something else had been stored
+		if poisonSent != 4 {
 			t.Errorf("the bad entry was sent %d times", poisonSent)
 		}
 	})

@@ -39,7 +39,7 @@ func (e *Engine) OnPush(fn func(took time.Duration)) { e.observe = fn }
 // kind, then one a minute.
 func (e *Engine) noteAnswer(r *request, v *Verdict, a *Answer) {
 	e.bytesPushed += a.Sent
-	if v.Class == Stored || v.Class == Partial {
+	if v.Class == Stored || v.Class == Partial && v.storesSome(len(r.entries)) {
 		e.pushes[0]++
 		e.lastStored = time.Now()
 		if e.observe != nil {
@@ -52,17 +52,27 @@ func (e *Engine) noteAnswer(r *request, v *Verdict, a *Answer) {
 	} else {
 		e.pushes[1]++
 	}
-	if v.Sharded {
-		e.logOnce(Class(-1), v, r, slog.LevelWarn, "Loki shards a stream, so that its answers no longer prove what is stored: lower --stream-bytes-per-second")
-	}
+	e.noteSharded(r.stream, v)
 	switch v.Class {
 	case Partial, Refused, TooLarge:
-		e.log.Debug("answer", "verdict", v.String(), "stream", string(r.stream.labels), "entries", len(r.entries))
+		e.log.Debug("refused", "answer", v.String(), "detail", v.Detail, "stream", string(r.stream.labels), "entries", len(r.entries))
 	case Misconfigured, NotLoki:
 		e.logOnce(v.Class, v, r, slog.LevelError, "not stored, and not for the entries' sake: it is tried again")
 	default:
 		e.logOnce(v.Class, v, r, slog.LevelWarn, "not stored: it is tried again")
 	}
+}
+
+// noteSharded says that a stream's answers have stopped proving what is stored,
+// once for each stream in an hour.
+func (e *Engine) noteSharded(st *stream, v *Verdict) {
+	now := e.now()
+	if !v.Sharded || now-st.sharded < time.Hour {
+		return
+	}
+	st.sharded = now
+	e.log.Warn("Loki shards a stream: its answers prove no longer what is stored, and repeats are stored twice",
+		"stream", string(st.labels), "hint", "lower --stream-bytes-per-second, or see that nobody else writes to this stream")
 }
 
 func (e *Engine) logOnce(c Class, v *Verdict, r *request, level slog.Level, text string) {

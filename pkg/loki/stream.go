@@ -36,6 +36,8 @@ type stream struct {
 	sent   time.Duration // last request; never when it has had none
 	used   time.Duration // last record
 	gone   bool          // evicted
+
+	sharded time.Duration // when it was last said that Loki shards it
 }
 
 // never is before every time since the engine's start.
@@ -65,7 +67,7 @@ func (e *Engine) stream(labels []byte) *stream {
 		return st
 	}
 	st := &stream{
-		labels: append([]byte(nil), labels...), newest: math.MinInt64, sent: never,
+		labels: append([]byte(nil), labels...), newest: math.MinInt64, sent: never, sharded: never,
 		backoff: backoff.New(minBackoff, maxBackoff),
 	}
 	e.streams[string(st.labels)] = st
