@@ -98,7 +98,11 @@ func breakerError(k *breaker, f *fault, stops bool) error {
 	if stops {
 		what = "every entry will be"
 	}
-	err := sysexits.Errorf(sysexits.Config, "stopped by the breaker: %s refused as %s: %s", what, f.reason, f.detail)
+	why := f.detail // what is judged here quotes no data; the server's words may
+	if f.stage == stagePush {
+		why = fmt.Sprintf("status %d", f.status)
+	}
+	err := sysexits.Errorf(sysexits.Config, "stopped by the breaker: %s refused as %s: %s", what, f.reason, why)
 	return &hintError{err, breakerCure(f.reason) + "; --breaker=false goes on all the same"}
 }
 

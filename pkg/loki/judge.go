@@ -174,6 +174,9 @@ func judgeBadRequest(v Verdict, b *body) Verdict {
 	}
 	for _, c := range configTexts {
 		if c.match(b.bare()) {
+			if c.hint == notJSON {
+				v.Detail, _, _ = strings.Cut(v.Detail, ": ") // behind it stands what was sent
+			}
 			return misconfigured(v, c.hint)
 		}
 	}
@@ -204,6 +207,7 @@ func (c configText) match(text string) bool {
 const (
 	tenantHint = "the server refuses this tenant (X-Scope-OrgID)"
 	mangled    = "the server could not decode the request: does something on the way change it?"
+	notJSON    = "the server could not read the JSON in the request: does something on the way change it?"
 )
 
 var configTexts = []configText{
@@ -218,7 +222,7 @@ var configTexts = []configText{
 	{"proto: ", "", mangled},
 	{"unexpected EOF", "", mangled},
 	{"EOF", "", mangled},
-	{"loghttp.", "", mangled},
+	{"loghttp.", "", notJSON},
 	{"http: ", "", mangled},
 	// Go's own HTTP server, in front of any handler.
 	{"400 Bad Request", "", mangled},
@@ -227,6 +231,6 @@ var configTexts = []configText{
 	{"unsupported path requested", "", "VictoriaLogs takes pushes at /insert/loki/api/v1/push"},
 	{"cannot parse common params", "", "VictoriaLogs takes a number, or two with a colon, as tenant"},
 	{"cannot read Loki ", "cannot decompress", mangled},
-	{"cannot read Loki ", "cannot parse JSON", mangled},
+	{"cannot read Loki ", "cannot parse JSON", notJSON},
 	{"cannot read Loki ", "unsupported contentType", "the server does not take this encoding"},
 }
