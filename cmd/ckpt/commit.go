@@ -29,7 +29,11 @@ func newCommit(app *cli.App) *ffcli.Command {
 	c := &commit{app: app}
 	fs := app.FlagSet("ckpt commit")
 	fs.StringVar(&c.ledger, "ledger", "", "append the settled accounts to `FILE` before a position moves")
-	cli.DurationVar(fs, &c.interval, "write-interval", 200*time.Millisecond, "write at most once in this `TIME`")
+	c.interval = -1
+	fs.Func("write-interval", "write at most once in this `TIME` (200ms for files, 1s for s3 and azblob, 2s for gs)", func(text string) (err error) {
+		c.interval, err = cli.ParseDuration(text)
+		return err
+	})
 	cli.DurationVar(fs, &c.grace, "grace", 30*time.Second, "after a signal go on for at most this `TIME`")
 	cli.DurationVar(fs, &c.retryFor, "retry-for", checkpoint.DefaultRetry.For, "give up on a store that fails for this `TIME`")
 	fs.BoolVar(&c.allowEmpty, "allow-empty", false, "input without anything is no failure")
@@ -41,12 +45,15 @@ func newCommit(app *cli.App) *ffcli.Command {
 }
 
 func (c *commit) exec(ctx context.Context, args []string) error {
-	store, _, err := storeAnd(args, 0, 0, "ckpt commit STORE [flags] < acks")
+	store, _, err := storeAnd(c.app, args, 0, 0, "ckpt commit STORE [flags] < acks")
 	if err != nil {
 		return err
 	}
 	if c.app.StdinIsTerminal() {
 		return cli.Usagef("acknowledgements are read from standard input, which is a terminal")
+	}
+	if c.interval < 0 {
+		c.interval = writeInterval(args[0])
 	}
 	retry := checkpoint.DefaultRetry
 	retry.For = c.retryFor

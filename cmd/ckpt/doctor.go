@@ -18,7 +18,7 @@ func newDoctor(app *cli.App) *ffcli.Command {
 	return &ffcli.Command{
 		Name: "doctor", ShortUsage: usage, ShortHelp: "examine a store without touching its document", FlagSet: fs,
 		Exec: func(ctx context.Context, args []string) error {
-			store, _, err := storeAnd(args, 0, 0, usage)
+			store, _, err := storeAnd(app, args, 0, 0, usage)
 			if err != nil {
 				return err
 			}

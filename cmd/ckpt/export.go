@@ -15,7 +15,7 @@ func newExport(app *cli.App) *ffcli.Command {
 		Name: "export", ShortUsage: usage, ShortHelp: "print the document", FlagSet: app.FlagSet("ckpt export"),
 		LongHelp: "Reserved keys are left out: they belong to the store.",
 		Exec: func(ctx context.Context, args []string) error {
-			store, _, err := storeAnd(args, 0, 0, usage)
+			store, _, err := storeAnd(app, args, 0, 0, usage)
 			if err != nil {
 				return err
 			}

@@ -16,7 +16,7 @@ func newGet(app *cli.App) *ffcli.Command {
 	return &ffcli.Command{
 		Name: "get", ShortUsage: usage, ShortHelp: "print the position of a key", FlagSet: app.FlagSet("ckpt get"),
 		Exec: func(ctx context.Context, args []string) error {
-			store, rest, err := storeAnd(args, 1, 1, usage)
+			store, rest, err := storeAnd(app, args, 1, 1, usage)
 			if err != nil {
 				return err
 			}

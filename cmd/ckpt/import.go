@@ -19,25 +19,25 @@ type importer struct {
 	replace  bool
 	org      string
 	interval string
-	epoch    uint64
+	guard    guard
 }
 
 const importUsage = "ckpt import STORE [flags] < document"
 
 func newImport(app *cli.App) *ffcli.Command {
-	i := &importer{app: app}
+	i := &importer{app: app, guard: guard{app: app}}
 	fs := app.FlagSet("ckpt import")
 	fs.BoolVar(&i.replace, "replace", false, "replace positions that are there already with another value")
 	fs.StringVar(&i.org, "org", "", "the keys of no org are those of `NAME`")
 	cli.EnumVar(fs, &i.interval, "interval", "Hourly", "the event log file keys are those of `INTERVAL` files", "Hourly", "Daily")
-	epochVar(fs, &i.epoch)
+	i.guard.flags(fs)
 	return &ffcli.Command{
 		Name: "import", ShortUsage: importUsage, ShortHelp: "add the positions of a document", FlagSet: fs, Exec: i.exec,
 	}
 }
 
 func (i *importer) exec(ctx context.Context, args []string) error {
-	store, _, err := storeAnd(args, 0, 0, importUsage)
+	store, _, err := storeAnd(i.app, args, 0, 0, importUsage)
 	if err != nil {
 		return err
 	}
@@ -50,7 +50,10 @@ func (i *importer) exec(ctx context.Context, args []string) error {
 	}
 	mapping := checkpoint.Mapping{Org: i.org, Daily: i.interval == "Daily", Replace: i.replace}
 	var done []checkpoint.Imported
-	err = checkpoint.Update(ctx, store, i.epoch, checkpoint.DefaultRetry, func(doc *checkpoint.Document) (err error) {
+	err = checkpoint.Update(ctx, store, i.guard.epoch, checkpoint.DefaultRetry, func(doc *checkpoint.Document) (err error) {
+		if err := i.guard.check(ctx, store, *doc); err != nil {
+			return err
+		}
 		done, err = checkpoint.Import(doc, in, mapping)
 		return err
 	})
@@ -80,6 +83,10 @@ func (i *importer) read() (checkpoint.Document, error) {
 }
 
 func (i *importer) hint(err error) string {
+	var live *liveError
+	if errors.As(err, &live) {
+		return live.Hint()
+	}
 	if sysexits.Of(err) == sysexits.Protocol && !i.replace {
 		return "--replace overwrites them; stop the pipeline first"
 	}

@@ -32,7 +32,7 @@ func newList(app *cli.App) *ffcli.Command {
 }
 
 func (l *list) exec(ctx context.Context, args []string) error {
-	store, patterns, err := storeAnd(args, 0, -1, listUsage)
+	store, patterns, err := storeAnd(l.app, args, 0, -1, listUsage)
 	if err != nil {
 		return err
 	}

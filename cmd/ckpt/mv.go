@@ -18,11 +18,11 @@ func newMv(app *cli.App) *ffcli.Command {
 			if len(args) != 2 {
 				return cli.Usagef("mv takes two stores; usage: %s", usage)
 			}
-			from, err := openForGood(args[0])
+			from, err := openForGood(app, args[0])
 			if err != nil {
 				return err
 			}
-			to, err := openForGood(args[1])
+			to, err := openForGood(app, args[1])
 			if err != nil {
 				return err
 			}

@@ -211,6 +211,7 @@ func TestPausedCommitter(t *testing.T) {
 	await(t, "first write", func() bool { return position(t, path, "k") == 1 })
 	await(t, "end of the first write", func() bool { return unlocked(t, path) })
 	must(t, paused.cmd.Process.Signal(syscall.SIGSTOP))
+	await(t, "standstill", func() bool { return standsStill(t, paused.cmd.Process.Pid) })
 	paused.send("k", 5)
 	other := startCommit(t, path)
 	other.send("k", 9)
@@ -224,6 +225,15 @@ func TestPausedCommitter(t *testing.T) {
 	if got := position(t, path, "k"); got != 9 {
 		t.Errorf("stored is %d, want 9", got)
 	}
+}
+
+// standsStill reports whether SIGSTOP has reached the process pid.
+func standsStill(t *testing.T, pid int) bool {
+	t.Helper()
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	must(t, err)
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	return strings.HasPrefix(rest, "T")
 }
 
 // unlocked reports whether nobody holds the lock of the document at path.

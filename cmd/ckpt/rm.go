@@ -11,13 +11,13 @@ import (
 
 func newRm(app *cli.App) *ffcli.Command {
 	const usage = "ckpt rm STORE KEY..."
-	var epoch uint64
+	guard := guard{app: app}
 	fs := app.FlagSet("ckpt rm")
-	epochVar(fs, &epoch)
+	guard.flags(fs)
 	return &ffcli.Command{
 		Name: "rm", ShortUsage: usage, ShortHelp: "remove keys: their sources begin anew", FlagSet: fs,
 		Exec: func(ctx context.Context, args []string) error {
-			store, keys, err := storeAnd(args, 1, -1, usage)
+			store, keys, err := storeAnd(app, args, 1, -1, usage)
 			if err != nil {
 				return err
 			}
@@ -26,7 +26,10 @@ func newRm(app *cli.App) *ffcli.Command {
 					return err
 				}
 			}
-			return checkpoint.Update(ctx, store, epoch, checkpoint.DefaultRetry, func(doc *checkpoint.Document) error {
+			return checkpoint.Update(ctx, store, guard.epoch, checkpoint.DefaultRetry, func(doc *checkpoint.Document) error {
+				if err := guard.check(ctx, store, *doc); err != nil {
+					return err
+				}
 				for _, key := range keys {
 					if !doc.Delete(key) {
 						return noKey(store, key)

@@ -14,16 +14,16 @@ import (
 type set struct {
 	app   *cli.App
 	raw   bool
-	epoch uint64
+	guard guard
 }
 
 const setUsage = "ckpt set STORE KEY VALUE [--raw]"
 
 func newSet(app *cli.App) *ffcli.Command {
-	s := &set{app: app}
+	s := &set{app: app, guard: guard{app: app}}
 	fs := app.FlagSet("ckpt set")
 	fs.BoolVar(&s.raw, "raw", false, "store VALUE as it is, whether or not the key's source understands it")
-	epochVar(fs, &s.epoch)
+	s.guard.flags(fs)
 	return &ffcli.Command{
 		Name: "set", ShortUsage: setUsage, ShortHelp: "set the position of a key by hand", FlagSet: fs,
 		LongHelp: "VALUE is a token as ckpt get prints it. For files, objects and Apex logs it may be a time or\n" +
@@ -33,7 +33,7 @@ func newSet(app *cli.App) *ffcli.Command {
 }
 
 func (s *set) exec(ctx context.Context, args []string) error {
-	store, rest, err := storeAnd(args, 2, 2, setUsage)
+	store, rest, err := storeAnd(s.app, args, 2, 2, setUsage)
 	if err != nil {
 		return err
 	}
@@ -45,7 +45,10 @@ func (s *set) exec(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	return checkpoint.Update(ctx, store, s.epoch, checkpoint.DefaultRetry, func(doc *checkpoint.Document) error {
+	return checkpoint.Update(ctx, store, s.guard.epoch, checkpoint.DefaultRetry, func(doc *checkpoint.Document) error {
+		if err := s.guard.check(ctx, store, *doc); err != nil {
+			return err
+		}
 		doc.Set(key, value)
 		doc.ClearRecordTime(key)
 		return nil

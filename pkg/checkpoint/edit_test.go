@@ -85,7 +85,7 @@ func TestMove(t *testing.T) {
 		code             sysexits.Code
 		wantFrom, wantTo string
 	}{
-		{"to nothing", moved, "", 0, "__moved_to__=TO __fence_epoch__=3", there + " __copied_from__=FROM"},
+		{"to nothing", moved, "", 0, "__moved_to__=TO __fence_epoch__=3", there + " __fence_epoch__=3 __copied_from__=FROM"},
 		{"to another's document", moved, `{"c":"9","__fence_epoch__":"8"}`, 0,
 			"__moved_to__=TO __fence_epoch__=3", "c=9 __fence_epoch__=8 " + there + " __copied_from__=FROM"},
 		{"same position there", moved, `{"a":"1"}`, 0,

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"os/signal"
 	"runtime"
 	"syscall"
 
@@ -128,4 +129,12 @@ func (g *Group) Signal(s syscall.Signal) {
 	if s != syscall.SIGKILL {
 		_ = syscall.Kill(-g.pid, syscall.SIGCONT)
 	}
+}
+
+// Foreground puts our own group back into the foreground of the terminal fd.
+// Whoever is in the background is stopped for that, unless it ignores it.
+func Foreground(fd int) {
+	signal.Ignore(syscall.SIGTTOU)
+	defer signal.Reset(syscall.SIGTTOU)
+	_ = unix.IoctlSetPointerInt(fd, unix.TIOCSPGRP, unix.Getpgrp()) // the terminal may have gone
 }
