@@ -1,0 +1,27 @@
+package overlap
+
+import "strings"
+
+// monitoring are the streams of real-time event monitoring.
+var monitoring = strings.Fields(`
+	ApiAnomalyEvent ApiEventStream BulkApiResultEvent ConcurLongRunApexErrEvent CredentialStuffingEvent FileEvent
+	GuestUserAnomalyEvent IdentityProviderEvent IdentityVerificationEvent LightningUriEventStream ListViewEventStream
+	LoginAnomalyEvent LoginAsEventStream LoginEventStream LogoutEventStream MobileEmailEvent MobileEnforcedPolicyEvent
+	MobileScreenshotEvent MobileTelephonyEvent PermissionSetEvent ReportAnomalyEvent ReportEventStream
+	SessionHijackingEvent UniversalAnomalyEvent UriEventStream`)
+
+// logTypes are the types of event log files.
+var logTypes = strings.Fields(`
+	API ApexCallout ApexExecution ApexRestApi ApexSoap ApexTrigger ApexUnexpectedException ApiTotalUsage
+	AsyncReportRun Attachment AuraRequest BlockedRedirect BulkApi BulkApi2 BulkApiRequest ChangeSetOperation
+	CompositeApi CompositeApiSubrequest ConcurrentLongRunningApexLimit Console ContentDistribution
+	ContentDocumentLink ContentTransfer ContinuationCalloutSummary CorsViolation CspViolation Dashboard
+	DatabaseSave DocumentAttachmentDownloads ExternalCrossOrgCallout ExternalCustomApexCallout
+	ExternalDataSourceCallout ExternalODataCallout FlowExecution FlowNavigation GroupMembership HostnameRedirects
+	IdpEvent InsecureExternalAssets InsufficientAccess InvocableAction KnowledgeArticleView LightningError
+	LightningInteraction LightningLogger LightningPageView LightningPerformance Login LoginAs Logout
+	MetadataApiOperation MultiBlockReport NamedCredential OneCommerceUsage OrchestrationStep PackageInstall
+	PermissionUpdate PlatformEncryption Pricing QueuedExecution Report ReportExport RestApi SalesforceLoginAs
+	Sandbox Search SearchClick Sites TimeBasedWorkflow TransactionSecurity UITelemetryNavigationTiming
+	UITelemetryResourceTiming URI UniqueQuery VisualforceRequest WaveChange WaveDownload WaveInteraction
+	WavePerformance`)
