@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"flag"
+	"io"
 	"io/fs"
 	"net"
 	"net/url"
@@ -15,17 +16,18 @@ import (
 	"time"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
+	"google.golang.org/grpc/grpclog"
 
 	"sf2loki/pkg/checkpoint"
 	"sf2loki/pkg/cli"
 	"sf2loki/pkg/pubsub"
-	"sf2loki/pkg/shape"
 	"sf2loki/pkg/sysexits"
 )
 
 // pubsubFlags are the flags of sf-pull pubsub.
 type pubsubFlags struct {
 	orgFlags
+	shapeFlags
 	endpoint, caFile string
 	topics           pubsub.TopicList
 	managed          string
@@ -35,8 +37,6 @@ type pubsubFlags struct {
 	maxEvents        int64
 	idleExit         time.Duration
 	resume           string
-	metadata         []string
-	job, service     string
 	letterFD         int
 	plan             planFlag
 }
@@ -48,6 +48,7 @@ const (
 
 func (f *pubsubFlags) register(app *cli.App, fs *flag.FlagSet) {
 	f.orgFlags.register(app, fs)
+	f.shapeFlags.register(app, fs)
 	fs.StringVar(&f.lane, "lane", "", "`NAME` of an independent consumer of the same topics")
 	fs.StringVar(&f.endpoint, "endpoint", pubsubHost+":"+pubsubPort, "`HOST:PORT` of the Pub/Sub API; with http:// in front: without TLS")
 	fs.StringVar(&f.caFile, "ca-file", "", "trust the certificates of `FILE`, PEM, instead of the system's")
@@ -63,9 +64,6 @@ func (f *pubsubFlags) register(app *cli.App, fs *flag.FlagSet) {
 	fs.Int64Var(&f.maxEvents, "max-events", 0, "end after `N` events; 0: never")
 	cli.DurationVar(fs, &f.idleExit, "idle-exit", 0, "end when no event has come for `TIME`; 0: never")
 	fs.StringVar(&f.resume, "resume", "", "begin at the positions of the checkpoint document `FILE`, - for standard input")
-	cli.ListVar(fs, &f.metadata, "metadata-fields", "`FIELDS` that go into structured metadata too")
-	fs.StringVar(&f.job, "job", "sf2loki", "`VALUE` of the label job; empty: none")
-	fs.StringVar(&f.service, "service-name", "sf2loki", "`VALUE` of the label service_name; empty: none")
 	fs.IntVar(&f.letterFD, "dead-letter-fd", defaultLetterFD, "write dead letters to descriptor `N`; -1: among the records")
 	fs.Var(&f.plan, "plan", "print what would be read and read nothing; =static: what the flags alone tell")
 }
@@ -128,8 +126,8 @@ func (f *pubsubFlags) checkManaged() error {
 	return nil
 }
 
-// config is what the flags alone tell.
-func (f *pubsubFlags) config(app *cli.App) (pubsub.Config, error) {
+// source is what the flags alone tell of it.
+func (f *pubsubFlags) source(app *cli.App) (pubsub.Config, error) {
 	cfg := pubsub.Config{
 		Topics: f.topics, Managed: f.managed, Replay: pubsub.Preset(f.replay), Lost: pubsub.Policy(f.lost), Window: f.window,
 		Rediscover: f.rediscover, MaxEvents: f.maxEvents, IdleExit: f.idleExit,
@@ -205,24 +203,17 @@ func storedIn(path string) func(key string) (string, bool, error) {
 	}
 }
 
-func (f *pubsubFlags) shape(orgID string) (*shape.Shape, error) {
-	id := f.identity(orgID)
-	id.Job, id.ServiceName = f.job, f.service
-	s, err := shape.New(shape.Config{Identity: id, Metadata: f.metadata})
-	return s, sysexits.Wrap(sysexits.Usage, err)
-}
-
 func (f *pubsubFlags) run(ctx context.Context, app *cli.App, out *output, given map[string]bool) error {
-	cfg, err := f.config(app)
+	cfg, err := f.source(app)
+	if err != nil {
+		return err
+	}
+	rules, err := f.shapeFlags.config(app, pubsub.SourceLabel)
 	if err != nil {
 		return err
 	}
 	if f.plan == "static" {
 		return f.print(app, pubsub.StaticPlan(&cfg), nil)
-	}
-	// What the shape refuses is refused before anything is asked.
-	if _, err := f.shape(""); err != nil {
-		return err
 	}
 	doc, err := readResume(app, f.resume)
 	if err != nil {
@@ -245,9 +236,11 @@ func (f *pubsubFlags) run(ctx context.Context, app *cli.App, out *output, given 
 	if err != nil {
 		return err
 	}
-	if cfg.Shape, err = f.shape(orgID); err != nil {
+	if cfg.Shape, err = f.build(app, rules, pubsub.SourceLabel, f.identity(orgID)); err != nil {
 		return err
 	}
+	// What gRPC would write on standard error by itself comes back as errors.
+	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard))
 	cfg.API, cfg.OrgID, cfg.Resume = client, orgID, doc.Get
 	cfg.Output = pubsub.Output(out.of(letter, f.org))
 	source := pubsub.New(cfg)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	connectBackoff "google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
@@ -42,6 +43,13 @@ func (s *Source) dial() error {
 		grpc.WithInitialWindowSize(flowWindow),
 		grpc.WithInitialConnWindowSize(4 * flowWindow),
 		grpc.WithUserAgent("sf2loki/sf-pull"),
+		grpc.WithDisableServiceConfig(),
+		// Calls fail at once while there is no connection; the pauses between them
+		// are ours, so those between two connections must not be much longer.
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           connectBackoff.Config{BaseDelay: time.Second, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 15 * time.Second},
+			MinConnectTimeout: 20 * time.Second,
+		}),
 	}
 	target := "dns:///" + s.cfg.Endpoint.Addr
 	if s.cfg.Dial != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -48,10 +49,11 @@ type emitter struct {
 
 	seen      *ring
 	decodings map[string]*decoding
-	labels    map[string][]record.Pair
 
 	block  []byte
 	line   []byte
+	edited []byte // the line after the rules
+	passed []byte // replay id of the last event, when it was left out
 	origin []byte
 	rec    record.Record
 	counts map[string]*Count
@@ -65,13 +67,14 @@ type emitter struct {
 type decoding struct {
 	dec       *avrojson.Decoder
 	columns   *shape.Columns
+	typ       *shape.Type
 	eventType string
 	times     []int // fields that tell the event's time, the better first
 }
 
 func newEmitter(s *Source, topic string, inbox *inbox) *emitter {
 	e := &emitter{s: s, topic: topic, inbox: inbox, key: []byte(s.key(topic)), tokens: newTokens(s.cfg.OrgID), seen: newRing(recentEvents),
-		decodings: map[string]*decoding{}, labels: map[string][]record.Pair{}, counts: map[string]*Count{}}
+		decodings: map[string]*decoding{}, counts: map[string]*Count{}}
 	e.eventType, e.severally = eventType(topic)
 	return e
 }
@@ -132,6 +135,10 @@ func (e *emitter) item(ctx context.Context, it item) error {
 		}
 	}
 	e.noteDecoding(decoded)
+	if e.passed != nil { // no record says that it is behind us
+		e.advance(e.passed)
+		e.passed = nil
+	}
 	return e.flush()
 }
 
@@ -196,41 +203,59 @@ func (e *emitter) event(ctx context.Context, ev *eventbus.ConsumerEvent) (ok boo
 	return false, err
 }
 
+// write writes the record of the event that was just decoded, unless the rules
+// or the sample leave it out.
 func (e *emitter) write(ev *eventbus.ConsumerEvent, d *decoding) {
 	c := e.count(d.eventType)
 	t, own := e.timeOf(d)
 	if !own {
 		c.Fallbacks++
 	}
-	e.begin(ev, d.eventType, t)
-	e.rec.Metadata = d.columns.Metadata(d.dec)
-	e.rec.Line = e.line
-	e.block = record.AppendRecord(e.block, &e.rec)
 	c.Read++
-	c.Written++
 	c.Bytes += int64(len(ev.GetEvent().GetPayload()))
-	c.Newest = max(c.Newest, t)
 	e.s.moved()
+	switch {
+	case !d.columns.Take(d.dec):
+		c.Filtered++
+		e.passed = ev.ReplayId
+		return
+	case d.typ.Sampled() && !d.typ.Keep(hex.AppendEncode(nil, ev.ReplayId)):
+		c.SampledOut++
+		e.passed = ev.ReplayId
+		return
+	}
+	e.begin(ev, d.typ, t)
+	e.rec.Labels, e.rec.Metadata = d.typ.Pairs(d.columns)
+	e.rec.Line = e.line
+	if d.columns.Edits() != nil {
+		e.edited = d.columns.AppendLine(e.edited[:0], e.line)
+		e.rec.Line = e.edited
+	}
+	e.block = record.AppendRecord(e.block, &e.rec)
+	c.Written++
+	c.Newest = max(c.Newest, t)
 	if cap(e.line) > 1<<20 {
-		e.line = nil // one of the few events that need much
+		e.line, e.edited = nil, nil // one of the few events that need much
 	}
 }
 
 // begin makes e.rec the record of an event, less what is in it.
-func (e *emitter) begin(ev *eventbus.ConsumerEvent, eventType string, t int64) {
-	labels, ok := e.labels[eventType]
-	if !ok {
-		labels = e.s.cfg.Shape.Labels(SourceLabel, eventType)
-		e.labels[eventType] = labels
-	}
-	e.rec = record.Record{Time: t, HasTime: t != 0, Labels: labels, Key: e.key}
+func (e *emitter) begin(ev *eventbus.ConsumerEvent, typ *shape.Type, t int64) {
+	e.rec = record.Record{Time: t, HasTime: t != 0, Labels: typ.Labels(), Key: e.key}
 	if len(ev.ReplayId) > 0 {
 		e.rec.Value = e.tokens.of(ev.ReplayId, e.last)
 		e.lastID = append(e.lastID[:0], ev.ReplayId...)
+		e.passed = nil
 	}
 	e.origin = append(append(e.origin[:0], e.topic...), ':')
 	e.origin = base64.StdEncoding.AppendEncode(e.origin, ev.ReplayId)
 	e.rec.Origin = e.origin
+}
+
+// typeOf is what the labels of an event type come from. Flags may mean it by
+// its topic too.
+func (e *emitter) typeOf(eventType string) *shape.Type {
+	return e.s.cfg.Shape.Type(SourceLabel, eventType, e.topic)
 }
 
 // timeOf is the time of the event that was just decoded. One that has none is
@@ -279,6 +304,7 @@ func (e *emitter) decoding(ctx context.Context, id string) (*decoding, error) {
 	if e.severally {
 		d.eventType = schema.Name()
 	}
+	d.typ = e.typeOf(d.eventType)
 	for _, name := range []string{"EventDate", "CreatedDate"} {
 		for i, field := range schema.Fields() {
 			if field == name {
@@ -325,14 +351,18 @@ func reasonOf(err error) string {
 func (e *emitter) undecodable(ev *eventbus.ConsumerEvent, why *undecodable) error {
 	event := ev.GetEvent()
 	e.s.stats.topic(e.topic, func(c *TopicCount) { c.DecodeErrors[why.reason]++ })
-	e.begin(ev, e.eventType, e.last)
+	e.begin(ev, e.typeOf(e.eventType), e.last)
 	payload := event.GetPayload()
-	e.rec.PayloadBase64 = base64.StdEncoding.AppendEncode(make([]byte, 0, base64.StdEncoding.EncodedLen(len(payload))), payload)
 	e.rec.SchemaID = []byte(event.GetSchemaId())
 	c := e.count(e.eventType)
 	c.Read++
 	c.DeadLettered++
 	detail := fmt.Sprintf("event %s of %s: %v", event.GetId(), e.topic, why.err)
+	if e.s.cfg.Shape.Rules() {
+		detail += fmt.Sprintf("; its %d bytes are withheld, as no rule can be applied to them", len(payload))
+	} else {
+		e.rec.PayloadBase64 = base64.StdEncoding.AppendEncode(make([]byte, 0, base64.StdEncoding.EncodedLen(len(payload))), payload)
+	}
 	e.s.log.Debug("event cannot be decoded", "topic", e.topic, "schema_id", event.GetSchemaId(), "reason", why.reason)
 	if err := e.letter(&record.Letter{Reason: record.DecodeError, Detail: detail}); err != nil {
 		return err
@@ -354,7 +384,7 @@ func (e *emitter) gap(g *gap) error {
 	if g.Resumed == LostEarliest {
 		detail += ", those that are left come again"
 	}
-	e.begin(&eventbus.ConsumerEvent{}, e.eventType, e.last)
+	e.begin(&eventbus.ConsumerEvent{}, e.typeOf(e.eventType), e.last)
 	e.rec.Origin = []byte(g.Topic)
 	text := record.AppendRecord(nil, &e.rec)
 	object, err := json.Marshal(g)

@@ -176,6 +176,9 @@ func (s *Source) Pull(ctx context.Context) error {
 		run.tasks.Go(run.watchIdle)
 	}
 	run.wait()
+	for _, m := range s.cfg.Shape.Missing() {
+		s.log.Warn("no event so far has a field of that name", "what", m.What, "field", m.Column)
+	}
 	err := context.Cause(run.ctx)
 	switch {
 	case ctx.Err() != nil && errors.Is(err, context.Cause(ctx)):
@@ -322,6 +325,9 @@ func (r *run) lookAgain() error {
 		s.mu.Unlock()
 		if old != nil && !old.givenUp.Load() {
 			continue
+		}
+		if old == nil && len(s.eachFollower()) >= maxTopics {
+			return fmt.Errorf("topic %s is one more than a connection carries: run several processes", topic)
 		}
 		if why := s.checkTopic(r.ctx, topic); why != nil {
 			s.log.Info("topic left out", "topic", topic, "err", why)
