@@ -62,6 +62,7 @@ type call struct {
 
 type dialect struct {
 	parse  func(r *http.Request) (call, bool)
+	gone   int // status of a DELETE
 	gen    func(s stored) string
 	found  func(w http.ResponseWriter, s stored)
 	wrote  func(w http.ResponseWriter, s stored)
@@ -209,7 +210,7 @@ func (c *Cloud) answer(w http.ResponseWriter, r *http.Request, body []byte) {
 			return
 		}
 		delete(c.objects, request.name)
-		w.WriteHeader(http.StatusNoContent)
+		w.WriteHeader(d.gone)
 	default:
 		if o := c.check(request, now, there); o != fine {
 			d.refuse(w, o)

@@ -17,6 +17,7 @@ func NewS3(t testing.TB) *Cloud {
 		_, _ = fmt.Fprintf(w, `<?xml version="1.0"?><Error><Code>%s</Code><Message>%s</Message></Error>`, code, code)
 	}
 	return newCloud(t, dialect{
+		gone: http.StatusNoContent,
 		parse: func(r *http.Request) (call, bool) {
 			c := headers(r)
 			c.name = strings.TrimPrefix(r.URL.Path, "/")
@@ -49,6 +50,7 @@ func NewAzure(t testing.TB) *Cloud {
 	}
 	etag := func(s stored) string { return "0x" + s.count }
 	return newCloud(t, dialect{
+		gone: http.StatusAccepted,
 		parse: func(r *http.Request) (call, bool) {
 			c := headers(r)
 			c.name = strings.TrimPrefix(r.URL.Path, "/")
@@ -92,6 +94,7 @@ func headers(r *http.Request) call {
 // NewGCS starts a Cloud that speaks the JSON API of Google Cloud Storage.
 func NewGCS(t testing.TB) *Cloud {
 	return newCloud(t, dialect{
+		gone:  http.StatusNoContent,
 		parse: parseGCS,
 		gen:   func(s stored) string { return s.count },
 		found: func(w http.ResponseWriter, s stored) {
