@@ -38,7 +38,7 @@ type Lag struct {
 }
 
 func (l *Lag) observe(lag time.Duration) {
-	s := lag.Seconds()
+	s := max(0, lag.Seconds()) // the sender's clock can be ahead
 	i := 0
 	for i < len(LagBuckets) && s > LagBuckets[i] {
 		i++
@@ -48,6 +48,13 @@ func (l *Lag) observe(lag time.Duration) {
 }
 
 func (a *SourceAccount) refuse(r record.Reason) { a.Refused[r]++ }
+
+// Beyond mostAccounts sources and event types, which is more than an org has,
+// all others share an account, so that no input fills the memory or the metrics.
+const (
+	mostAccounts = 1000
+	otherAccount = "other"
+)
 
 func (e *Engine) accountOf(rec *record.Record) *SourceAccount { return e.accountOfLabels(rec.Labels) }
 
@@ -63,6 +70,11 @@ func (e *Engine) accountOfLabels(labels []record.Pair) *SourceAccount {
 	}
 	key := string(source) + "\x00" + string(eventType)
 	a := e.accounts[key]
+	if a == nil && len(e.accounts) >= mostAccounts {
+		source, eventType = []byte(otherAccount), []byte(otherAccount)
+		key = otherAccount + "\x00" + otherAccount
+		a = e.accounts[key]
+	}
 	if a == nil {
 		a = &SourceAccount{
 			Source: string(source), EventType: string(eventType),
@@ -114,9 +126,13 @@ func (e *Engine) noteOldest(ts int64) {
 // inputRuns is what the input says about the runs that wrote it.
 type inputRuns struct {
 	open   []record.Run
-	status int // the first one other than 0
+	lost   bool // more are open than are kept: that one of them never ended
+	status int  // the first one other than 0
 	what   string
 }
+
+// mostRuns is how many runs may be open at a time in one input.
+const mostRuns = 1000
 
 func (i *inputRuns) see(line []byte) {
 	run, err := record.ParseRun(line)
@@ -124,7 +140,9 @@ func (i *inputRuns) see(line []byte) {
 		return
 	}
 	if run.Status == nil {
-		i.open = append(i.open, run)
+		if i.lost = i.lost || len(i.open) >= mostRuns; !i.lost {
+			i.open = append(i.open, run)
+		}
 		return
 	}
 	i.open = slices.DeleteFunc(i.open, func(have record.Run) bool {
@@ -141,6 +159,8 @@ func (e *Engine) runsError() error {
 	switch {
 	case runs.status != 0:
 		return sysexits.Errorf(sysexits.Code(runs.status), "the input is incomplete: %s ended with status %d", runs.what, runs.status)
+	case runs.lost && len(runs.open) == 0:
+		return sysexits.Errorf(sysexits.TempFail, "the input is incomplete: of more than %d runs at a time some never told their end", mostRuns)
 	case len(runs.open) > 0:
 		return sysexits.Errorf(sysexits.TempFail, "the input is incomplete: %s never told its end", runs.open[0].Program)
 	case e.in.ended && e.in.bytes == 0 && !e.cfg.AllowEmpty:

@@ -60,7 +60,7 @@ func (e *Engine) popGroup(b *batch) { b.groups = b.groups[:len(b.groups)-1] }
 // refuse settles an entry that Loki has refused for good.
 func (e *Engine) refuse(r *request, i int32, reason record.Reason, v *Verdict, late bool) {
 	b := r.batch
-	b.entries[i].fault = b.addFault(fault{reason: reason, status: v.Status, detail: v.Detail, stage: stagePush})
+	b.entries[i].fault = e.addFault(b, fault{reason: reason, status: v.Status, detail: v.Detail, stage: stagePush})
 	b.decide(i, entryRefused)
 	if late {
 		e.noteOldest(b.entries[i].time)

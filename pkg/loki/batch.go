@@ -69,6 +69,7 @@ type batch struct {
 	faults  []fault
 	encoded int // bytes
 	left    int // entries whose state is open
+	reasons int // bytes of faults
 
 	next   int     // first entry that no group holds yet
 	groups []group // a stack: the last one is tried next
@@ -78,7 +79,6 @@ type batch struct {
 	verdict   Verdict // the last answer of one that is held
 	halved    bool    // once, although nothing else succeeded
 	stops     bool    // a fault that no entry will ever pass
-	requests  int
 }
 
 // group is a part of a batch that goes into one request: those of
@@ -121,12 +121,18 @@ func (b *batch) sort() {
 	}
 }
 
+// faultBytes is what a fault counts for beside its detail.
+const faultBytes = 64
+
 // addFault returns the index of a fault, the last one's when it is the same.
-func (b *batch) addFault(f fault) int32 {
+func (e *Engine) addFault(b *batch, f fault) int32 {
 	if n := len(b.faults); n > 0 && b.faults[n-1] == f {
 		return int32(n - 1)
 	}
 	b.faults = append(b.faults, f)
+	n := faultBytes + len(f.detail)
+	b.reasons += n
+	e.memory += int64(n)
 	return int32(len(b.faults) - 1)
 }
 

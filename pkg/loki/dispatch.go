@@ -73,10 +73,13 @@ func (e *Engine) dispatch(now time.Duration) {
 		st := e.ready[0]
 		e.ready[0] = nil
 		e.ready = e.ready[1:]
-		st.place = placeNone
-		if r := e.prepare(st, now); r != nil {
+		st.place = placeBusy // nobody else puts it into the schedule meanwhile
+		r := e.prepare(st, now)
+		switch {
+		case r != nil:
 			e.launch(r, now)
-		} else {
+		case st.place == placeBusy:
+			st.place = placeNone
 			e.schedule(st)
 		}
 	}
@@ -252,7 +255,7 @@ func (e *Engine) chunk(b *batch) bool {
 const patience = 10
 
 func (e *Engine) tooFarBehind(b *batch, i int) {
-	b.entries[i].fault = b.addFault(fault{reason: record.TooFarBehind, stage: stageCheck,
+	b.entries[i].fault = e.addFault(b, fault{reason: record.TooFarBehind, stage: stageCheck,
 		detail: "further behind the newest entry of its stream than Loki's window of " + e.cfg.Window.String()})
 	b.decide(int32(i), entryRefused)
 }
@@ -305,14 +308,12 @@ func (e *Engine) fill(r *request) {
 // the server does.
 func (e *Engine) launch(r *request, now time.Duration) {
 	st := r.stream
-	st.place = placeBusy
 	st.sent = now
 	if e.cfg.StreamRate > 0 {
 		st.pace = max(st.pace, now) + perSecond(int64(r.size), e.cfg.StreamRate)
 	}
 	e.rates.spend(now, int64(len(r.entries)), r.line)
 	e.inFlight++
-	r.batch.requests++
 	r.began = now
 	go e.perform(r)
 }

@@ -165,7 +165,7 @@ func (e *Engine) overBudget(r *request, until time.Time) {
 		return
 	}
 	for _, i := range r.entries {
-		r.batch.entries[i].fault = r.batch.addFault(fault{reason: record.Budget, stage: stageCheck, detail: "the daily budget was used up"})
+		r.batch.entries[i].fault = e.addFault(r.batch, fault{reason: record.Budget, stage: stageCheck, detail: "the daily budget was used up"})
 		r.batch.decide(i, entryOverrun)
 	}
 	r.batch.notSpotless()

@@ -157,6 +157,7 @@ type Engine struct {
 	// Batches and their memory.
 	streams     map[string]*stream
 	streamsSeen int64
+	manyStreams int // so many are looked through for idle ones
 	openList    openList
 	local       *batch // entries that need no push
 	localOpened time.Duration
@@ -214,7 +215,7 @@ type Engine struct {
 	failed    error
 	graceEnd  time.Duration // 0: nobody asked to stop
 	graceOver bool
-	giveUpAt  time.Duration // when even the last acknowledgements are not waited for
+	giveUpAt  time.Duration // when even the last acknowledgements are not waited for; 0: not decided
 
 	counters
 }
@@ -224,6 +225,9 @@ func NewEngine(cfg EngineConfig) (*Engine, error) {
 	cfg.setDefaults()
 	if cfg.Push == nil && !cfg.DryRun {
 		return nil, sysexits.Wrap(sysexits.Software, errors.New("engine without a pusher"))
+	}
+	if cfg.DryRun {
+		cfg.Egress.DailyBytes = 0 // nothing is sent
 	}
 	daily, err := newDaily(cfg.Egress, cfg.Log)
 	if err != nil {
@@ -237,6 +241,7 @@ func NewEngine(cfg EngineConfig) (*Engine, error) {
 		failingSince: never, misconfiguredSince: never, lastSuccess: never,
 		outageBackoff: backoff.New(minBackoff, maxBackoff), breaker: newBreaker(), breakerHere: newBreaker(), tracker: newTracker(),
 	}
+	e.manyStreams = manyStreams
 	e.letterCounts = map[record.Reason]int64{}
 	e.wall()
 	return e, nil
@@ -356,6 +361,7 @@ func (e *Engine) fail(err error) {
 		e.failed = err
 	}
 	e.stop()
+	e.giveUpAt = e.now() + lastWrite
 }
 
 func (e *Engine) stop() {
@@ -363,7 +369,6 @@ func (e *Engine) stop() {
 		return
 	}
 	e.stopping = true
-	e.giveUpAt = e.now() + lastWrite
 	if e.stopPushes != nil {
 		e.stopPushes()
 	}
@@ -427,6 +432,7 @@ func (e *Engine) checkGrace(now time.Duration) {
 	case now >= e.graceEnd:
 		e.graceOver = true
 		e.stop()
+		e.giveUpAt = now + lastWrite
 	default:
 		e.kickBy(e.graceEnd)
 	}
@@ -435,10 +441,9 @@ func (e *Engine) checkGrace(now time.Duration) {
 // over tells whether nothing is left to do, or to wait for.
 func (e *Engine) over(now time.Duration) bool {
 	if e.stopping {
-		if now >= e.giveUpAt {
+		if e.tooLate(now) {
 			return true
 		}
-		e.kickBy(e.giveUpAt)
 		if e.inFlight > 0 || e.capturing {
 			return false
 		}
@@ -454,6 +459,25 @@ func (e *Engine) over(now time.Duration) bool {
 	}
 	e.stop()
 	return false
+}
+
+// tooLate tells whether even the last acknowledgements are not waited for any
+// longer. At a regular end they are, however slow their reader, until it goes
+// away or a signal sets the time of grace.
+func (e *Engine) tooLate(now time.Duration) bool {
+	at := e.giveUpAt
+	if at == 0 {
+		at = e.graceEnd
+	}
+	switch {
+	case at == 0:
+		return false
+	case now < at:
+		e.kickBy(at)
+		return false
+	}
+	e.graceOver = e.graceOver || e.giveUpAt == 0
+	return true
 }
 
 // onlyHeld tells whether all that is left are entries that are held, and each

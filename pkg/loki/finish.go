@@ -131,7 +131,7 @@ func (e *Engine) settleBatch(b *batch, captured bool) {
 			e.tracker.own(en.node, en.seq)
 		}
 	}
-	e.memory -= int64(b.mem.size) + int64(len(b.entries))*entryBytes
+	e.memory -= int64(b.mem.size) + int64(len(b.entries))*entryBytes + int64(b.reasons)
 	e.blocks.max = int(e.cfg.BufferBytes - e.memory) // what is free counts too
 	b.mem.release(&e.blocks)
 	e.lastSettled = e.now()
@@ -246,6 +246,7 @@ func (e *Engine) writeAcks(now time.Duration, last bool) {
 	} else {
 		e.acksDue = 0
 		e.tracker.acks(e.appendAck)
+		e.updateUsed()
 	}
 	if last {
 		e.tracker.acks(e.appendAck)
@@ -328,6 +329,8 @@ func (e *Engine) unsettledError() error {
 	text := fmt.Sprintf("%d records are not settled", e.waiting)
 	if e.graceOver && !e.in.ended {
 		text = "the input did not end within --grace; " + text
+	} else if e.graceOver && e.waiting == 0 {
+		text = "the acknowledgements were not taken within --grace"
 	}
 	if why := e.holding(); why != "" {
 		text += ": " + why

@@ -107,6 +107,7 @@ func (e *Engine) add(rec *record.Record, invalid *record.InvalidError) error {
 		}
 		e.acksDue = e.now()
 		e.kickBy(e.acksDue)
+		e.updateUsed()
 		return nil
 	}
 	e.begin(nil)
@@ -167,7 +168,6 @@ func (e *Engine) addCheckpoint(p position) {
 	}
 	id := e.tracker.add(p)
 	seq := e.tracker.seq
-	e.tracker.nodes[id].account = bytes.Clone(p.account)
 	e.tracker.settle(id, fateNone)
 	e.tracker.own(id, seq)
 	if e.acksDue == 0 {
@@ -186,7 +186,7 @@ func (e *Engine) addLocal(rec *record.Record, acct *SourceAccount, p position, s
 	}
 	b := e.local
 	en := e.appendEntry(b, rec, acct, p, 0)
-	en.state, en.fault = s, b.addFault(f)
+	en.state, en.fault = s, e.addFault(b, f)
 	if len(b.entries) >= e.cfg.BatchEntries || b.mem.size >= 4*e.cfg.BatchBytes {
 		e.closeLocal()
 	}
@@ -243,7 +243,6 @@ func (e *Engine) appendEntry(b *batch, rec *record.Record, acct *SourceAccount, 
 	if token != nil {
 		p.token = b.mem.take(append(b.mem.room(len(token), &e.blocks), token...))
 	}
-	p.account = bytes.Clone(p.account)
 	raw := append(b.mem.room(len(rec.Raw)+room, &e.blocks), rec.Raw...)
 	if room == 0 {
 		raw = b.mem.take(raw)

@@ -18,6 +18,7 @@ var identityLabels = []string{"source", "event_type", "job", "service_name", "en
 type labelCache struct {
 	last *labelSet
 	sets map[uint64][]*labelSet
+	n    int // of sets
 	seed maphash.Seed
 	key  []byte
 }
@@ -59,6 +60,10 @@ func (c *labelCache) get(e *Engine, labels []record.Pair) *labelSet {
 			return set
 		}
 	}
+	if c.n++; c.n > manyStreams {
+		clear(c.sets)
+		c.n = 1
+	}
 	set := e.newLabelSet(labels)
 	c.sets[sum] = append(c.sets[sum], set)
 	c.use(e, set)
@@ -71,12 +76,14 @@ func (c *labelCache) use(e *Engine, set *labelSet) {
 }
 
 func (c *labelCache) sweep(now, idle time.Duration) {
+	c.n = 0
 	for sum, sets := range c.sets {
 		sets = slices.DeleteFunc(sets, func(s *labelSet) bool { return s != c.last && now-s.used > idle })
 		if len(sets) == 0 {
 			delete(c.sets, sum)
 		} else {
 			c.sets[sum] = sets
+			c.n += len(sets)
 		}
 	}
 }

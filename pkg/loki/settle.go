@@ -1,6 +1,10 @@
 package loki
 
-import "sf2loki/pkg/record"
+import (
+	"bytes"
+
+	"sf2loki/pkg/record"
+)
 
 // tracker keeps every record that has been read and is not behind its key's
 // last acknowledgement, in the order of the input, and tells which tokens may
@@ -17,14 +21,18 @@ type tracker struct {
 	nodes []node // nodes[0] is the end of every list
 	free  int32  // freed nodes, chained by next
 	live  int
-	kept  int // bytes of tokens that the tracker owns
+	kept  int // bytes of texts that the tracker owns
 
-	keys  []trackedKey // keys[0] are the records without a key
-	ids   map[string]int32
-	last  int32 // the key of the record before: most often of this one too
-	seq   uint64
-	nokey uint64  // records without a key so far
-	dirty []int32 // keys whose first record may be settled
+	keys []trackedKey // keys[0] are the records without a key
+	ids  map[string]int32
+	// freeKeys are places of keys that were forgotten, which happens when there
+	// are manyKeys.
+	freeKeys []int32
+	manyKeys int
+	last     int32 // the key of the record before: most often of this one too
+	seq      uint64
+	nokey    uint64  // records without a key so far
+	dirty    []int32 // keys whose first record may be settled
 
 	runs []runLine
 }
@@ -58,6 +66,9 @@ type trackedKey struct {
 	time        int64
 	hasTime     bool
 }
+
+// runBytes is what a runLine counts for beside its text.
+const runBytes = 64
 
 // runLine is a line about a run, handed on when all before it is settled.
 type runLine struct {
@@ -102,6 +113,8 @@ func newTracker() *tracker {
 		nodes: make([]node, 1, 1024),
 		keys:  make([]trackedKey, 1, 16),
 		ids:   make(map[string]int32),
+
+		manyKeys: manyKeys,
 	}
 }
 
@@ -114,8 +127,8 @@ type position struct {
 	hasTime bool
 }
 
-// add appends a record and returns its number. The tracker keeps p.token as it
-// is: the caller calls own before that memory is used for something else.
+// add appends a record and returns its number. The tracker copies p.account and
+// keeps p.token as it is: the caller calls own before that memory is used for something else.
 func (t *tracker) add(p position) int32 {
 	key := t.key(p.key)
 	id := t.free
@@ -133,7 +146,11 @@ func (t *tracker) add(p position) int32 {
 		t.nokey++
 	}
 	t.nodes[id] = node{
-		seq: t.seq, keyless: t.nokey, keylessTop: t.nokey, time: p.time, hasTime: p.hasTime, token: p.token, account: p.account, key: key, prev: k.tail,
+		seq: t.seq, keyless: t.nokey, keylessTop: t.nokey, time: p.time, hasTime: p.hasTime, token: p.token, key: key, prev: k.tail,
+	}
+	if p.account != nil {
+		t.nodes[id].account = bytes.Clone(p.account)
+		t.kept += len(p.account)
 	}
 	if k.tail != 0 {
 		t.nodes[k.tail].next = id
@@ -153,17 +170,45 @@ func (t *tracker) key(name []byte) int32 {
 	}
 	id, ok := t.ids[string(name)]
 	if !ok {
-		id = int32(len(t.keys))
-		t.keys = append(t.keys, trackedKey{name: string(name)})
-		t.ids[t.keys[id].name] = id
+		id = t.newKey(string(name))
 	}
 	t.last = id
 	return id
 }
 
+// newKey begins with a key. When there are very many, those that wait for
+// nothing are forgotten, and with them what they had counted for their next
+// account.
+func (t *tracker) newKey(name string) int32 {
+	if len(t.ids) >= t.manyKeys {
+		for name, id := range t.ids {
+			if k := &t.keys[id]; k.first == 0 && !k.dirty {
+				delete(t.ids, name)
+				*k = trackedKey{}
+				t.freeKeys = append(t.freeKeys, id)
+			}
+		}
+		t.manyKeys = max(manyKeys, 2*len(t.ids))
+	}
+	id := int32(len(t.keys))
+	if n := len(t.freeKeys); n > 0 {
+		id = t.freeKeys[n-1]
+		t.freeKeys = t.freeKeys[:n-1]
+	} else {
+		t.keys = append(t.keys, trackedKey{})
+	}
+	t.keys[id].name = name
+	t.ids[name] = id
+	return id
+}
+
+// manyKeys is far more than a pipe has.
+const manyKeys = 10000
+
 // addRun appends a line about a run.
 func (t *tracker) addRun(run []byte) {
-	t.runs = append(t.runs, runLine{seq: t.seq, run: append([]byte(nil), run...)})
+	t.runs = append(t.runs, runLine{seq: t.seq, run: bytes.Clone(run)})
+	t.kept += len(run) + runBytes
 }
 
 // settle gives a record its fate. It must be called once for each.
@@ -223,6 +268,7 @@ func (t *tracker) unlink(id int32) {
 	if n.owned {
 		t.kept -= len(n.token)
 	}
+	t.kept -= len(n.account)
 	*n = node{next: t.free}
 	t.free = id
 	t.live--
@@ -324,6 +370,7 @@ func (t *tracker) passRuns(write func(*record.Ack)) {
 	first := t.firstUnsettled()
 	for len(t.runs) > 0 && t.runs[0].seq < first {
 		write(&record.Ack{Run: t.runs[0].run})
+		t.kept -= len(t.runs[0].run) + runBytes
 		t.runs = t.runs[1:]
 	}
 }

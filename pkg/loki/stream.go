@@ -66,6 +66,10 @@ func (e *Engine) stream(labels []byte) *stream {
 	if st := e.streams[string(labels)]; st != nil {
 		return st
 	}
+	if len(e.streams) >= e.manyStreams {
+		e.forgetStreams(e.now(), never)
+		e.manyStreams = max(manyStreams, 2*len(e.streams))
+	}
 	st := &stream{
 		labels: append([]byte(nil), labels...), newest: math.MinInt64, sent: never, sharded: never,
 		backoff: backoff.New(minBackoff, maxBackoff),
@@ -226,13 +230,21 @@ func (e *Engine) sweep(now time.Duration) {
 	if len(e.streams) > manyStreams {
 		idle = time.Minute
 	}
+	e.forgetStreams(now, idle)
+	e.labels.sweep(now, idle)
+}
+
+// forgetStreams forgets those that have had nothing to do for longer than idle,
+// and whose pace does not matter any more.
+func (e *Engine) forgetStreams(now, idle time.Duration) {
 	for key, st := range e.streams {
-		if st.place == placeNone && st.open == nil && !st.work() && now-st.used > idle {
+		if st.place == placeNone && st.open == nil && !st.work() && st.pace <= now && now-st.used > idle {
 			st.gone = true
 			delete(e.streams, key)
 		}
 	}
-	e.labels.sweep(now, idle)
 }
 
+// manyStreams is how many streams and label sets are remembered without a
+// question: more than a tenant may have, as a rule.
 const manyStreams = 10000
