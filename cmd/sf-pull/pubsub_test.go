@@ -80,7 +80,7 @@ func startBus(ts *testscript.TestScript, tls bool) *sftest.Bus {
 	} else {
 		ts.Setenv("SF_PULL_ENDPOINT", "http://"+bus.Addr)
 	}
-	ts.Setenv("SF_PULL_IDLE_EXIT", "300ms")
+	ts.Setenv("SF_PULL_IDLE_EXIT", "1s")
 	return bus
 }
 
