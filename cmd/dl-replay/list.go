@@ -75,7 +75,6 @@ func (l *list) rows(r *reading) ([]fileRow, error) {
 		sum := spool.NewSummary(window)
 		info, err := r.file(f, func(letter *spool.Letter, s spool.Status) error {
 			sum.Add(letter, s)
-			total.Add(letter, s)
 			return nil
 		})
 		if err != nil {
@@ -84,6 +83,7 @@ func (l *list) rows(r *reading) ([]fileRow, error) {
 		if info.Gone || sum.Records == 0 && l.sel.narrows() {
 			continue
 		}
+		total.Merge(sum)
 		sum.Seal()
 		rows = append(rows, fileRow{f.Path, state(f, info, sum), sum})
 	}

@@ -207,19 +207,12 @@ func (l *Letter) ID() ID {
 // Record is the letter in the form that package record works with. What is no
 // record still has its Raw.
 func (l *Letter) Record() *record.Record {
-	rec, err := l.checked()
-	if err != nil && rec.Raw == nil {
-		rec.Raw = bytes.Clone(l.Raw)
-	}
-	return rec
-}
-
-// checked is Record, with what keeps it from being one.
-func (l *Letter) checked() (*record.Record, error) {
 	r := record.NewReader(bytes.NewReader(append(bytes.Clone(l.Raw), '\n')))
 	r.SetLimit(len(l.Raw) + 1)
-	err := r.Read(&l.parsed)
-	return &l.parsed, err
+	if err := r.Read(&l.parsed); err != nil && l.parsed.Raw == nil {
+		l.parsed.Raw = bytes.Clone(l.Raw)
+	}
+	return &l.parsed
 }
 
 // Field is the text of a label, a piece of metadata or a top-level field, in

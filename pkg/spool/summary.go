@@ -62,6 +62,32 @@ func (s *Summary) Add(l *Letter, status Status) {
 	}
 }
 
+// Merge counts what other counted, which has not been sealed.
+func (s *Summary) Merge(other *Summary) {
+	s.Records += other.Records
+	s.Bytes += other.Bytes
+	s.Waiting += other.Waiting
+	s.Beyond += other.Beyond
+	s.BeyondTomorrow += other.BeyondTomorrow
+	for status, n := range other.Statuses {
+		s.Statuses[status] += n
+	}
+	for reason, n := range other.Reasons {
+		s.Reasons[reason] += n
+	}
+	s.distinct.ids = append(s.distinct.ids, other.distinct.ids...)
+	for _, span := range []struct{ first, last, otherFirst, otherLast **time.Time }{
+		{&s.FirstCaptured, &s.LastCaptured, &other.FirstCaptured, &other.LastCaptured},
+		{&s.OldestEvent, &s.NewestEvent, &other.OldestEvent, &other.NewestEvent},
+		{&s.NextBeyond, &s.AllBeyond, &other.NextBeyond, &other.AllBeyond},
+	} {
+		if *span.otherFirst != nil {
+			extend(span.first, span.last, (*span.otherFirst).UnixNano())
+			extend(span.first, span.last, (*span.otherLast).UnixNano())
+		}
+	}
+}
+
 // Seal ends the counting.
 func (s *Summary) Seal() {
 	s.Unique = s.distinct.Count()

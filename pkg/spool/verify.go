@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -98,6 +99,35 @@ type verifier struct {
 	n       int64
 	left    int64
 	err     error // of fn
+	check   checker
+}
+
+// checker reads records one by one as loki-push would. Making a reader for each
+// would cost more than reading.
+type checker struct {
+	r   *record.Reader
+	in  bytes.Buffer
+	rec record.Record
+}
+
+// read returns the record, and what keeps it from being one.
+func (c *checker) read(raw []byte) (rec *record.Record, wrong string) {
+	if c.r == nil {
+		c.r = record.NewReader(&c.in)
+	}
+	c.in.Write(raw)
+	c.in.WriteByte('\n')
+	err := c.r.Read(&c.rec)
+	var invalid *record.InvalidError
+	switch {
+	case err == nil:
+		return &c.rec, ""
+	case errors.As(err, &invalid):
+		return &c.rec, invalid.Text
+	}
+	c.r = nil // it does not go on after this
+	c.in.Reset()
+	return &record.Record{}, err.Error()
 }
 
 func (v *verifier) fault(line, offset int64, kind FaultKind, text string) {
@@ -134,13 +164,13 @@ func (v *verifier) content(l *Letter) {
 	if _, ok := Explain(reason); !ok {
 		v.fault(l.Line, l.Offset, FaultReason, fmt.Sprintf("the reason is %q", reason))
 	}
-	rec, err := l.checked()
-	if err != nil && reason != record.InvalidRecord {
-		v.fault(l.Line, l.Offset, FaultRecord, err.Error())
+	rec, wrong := v.check.read(l.Raw)
+	if wrong != "" && reason != record.InvalidRecord {
+		v.fault(l.Line, l.Offset, FaultRecord, wrong)
 		return
 	}
 	id, ok := text(member(l.deadLetter, "id"))
-	if ok && string(id) != record.ID(rec) {
+	if ok && wrong == "" && string(id) != record.ID(rec) {
 		v.fault(l.Line, l.Offset, FaultEdited, "the content is not the one that was captured: the id is of another")
 	}
 }
