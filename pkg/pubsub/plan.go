@@ -33,6 +33,7 @@ type Category struct {
 	Cause        string `json:"cause,omitempty"`
 	CanSubscribe *bool  `json:"can_subscribe,omitempty"`
 	Error        string `json:"error,omitempty"`
+	Refused      error  `json:"-"` // what Error says, with its status and cure
 }
 
 // Amount is how much there is of something. What is in the topics cannot be
@@ -105,7 +106,7 @@ func (s *Source) Plan(ctx context.Context) (*Plan, error) {
 		may := refused[i] == nil
 		c.Begin, c.Cause, c.CanSubscribe = at.String(), at.cause, &may
 		if !may {
-			c.Error = refused[i].Error()
+			c.Error, c.Refused = refused[i].Error(), refused[i]
 		}
 		p.Categories = append(p.Categories, c)
 	}
