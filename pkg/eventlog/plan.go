@@ -191,7 +191,7 @@ func List(ctx context.Context, api API, types TypeList, interval string, w Windo
 			return err
 		}
 		for _, f := range files {
-			if !types.wanted(f.EventType) {
+			if !types.Wanted(f.EventType) {
 				continue
 			}
 			err := enc.Encode(Listed{sourceLabel, f.ID, f.EventType, f.Interval, f.LogDate.UTC().Format(time.RFC3339),

@@ -251,7 +251,7 @@ func (s *Source) discover(ctx context.Context, upper time.Time) ([]string, error
 	}
 	found, err := s.list.types(ctx, selection{interval: s.cfg.Interval, window: s.cfg.Window, before: upper})
 	for _, name := range found {
-		if s.cfg.Types.wanted(name) && !containsFold(names, name) {
+		if s.cfg.Types.Wanted(name) && !containsFold(names, name) {
 			names = append(names, name)
 		}
 	}

@@ -50,8 +50,8 @@ func (l TypeList) names() []string {
 	return names
 }
 
-// wanted reports whether a discovered type is to be pulled.
-func (l TypeList) wanted(name string) bool {
+// Wanted reports whether a discovered type is to be pulled.
+func (l TypeList) Wanted(name string) bool {
 	return !l.excluded(name) && slices.ContainsFunc(l.Include, func(p string) bool { return glob(p, name) })
 }
 
@@ -113,7 +113,7 @@ func (s *Source) spell(ctx context.Context) ([]string, error) {
 	for i, name := range names {
 		at := slices.IndexFunc(known, func(k string) bool { return strings.EqualFold(k, name) })
 		if at < 0 {
-			return nil, &hintError{sysexits.Errorf(sysexits.Config, "this org knows no event type %q", name), nearest(known, name)}
+			return nil, &hintError{sysexits.Errorf(sysexits.Config, "this org knows no event type %q", name), Nearest(known, name)}
 		}
 		names[i] = known[at]
 	}
@@ -125,8 +125,8 @@ func (s *Source) spell(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// nearest suggests the known name that is most like a misspelt one.
-func nearest(known []string, name string) string {
+// Nearest suggests the known name that is most like a misspelt one.
+func Nearest(known []string, name string) string {
 	best, least := "", len(name)/2+1
 	for _, k := range known {
 		if d := distance(strings.ToLower(k), strings.ToLower(name)); d < least {
