@@ -25,7 +25,7 @@ const (
 	doubt               // as again, and when it stays so, as lost
 	leave               // this topic is given up for now
 	abort               // the run ends
-	bug                 // as again, and when it stays so, the run ends: the fault is ours
+	bug                 // as again, and when it stays so, the run ends: the fault is on our side
 )
 
 // patience is how often in a row a doubt or a bug is tried again.
@@ -132,8 +132,11 @@ func judge(err error, trailer metadata.MD, resuming bool) failure {
 		return f
 	}
 	f.verdict = byCode[st.Code()]
-	if st.Code() == codes.InvalidArgument {
+	switch {
+	case st.Code() == codes.InvalidArgument:
 		f.verdict = verdict{do: bug, exit: sysexits.Software}
+	case st.Code() == codes.Unavailable && strings.Contains(st.Message(), "x509: "):
+		f.verdict = verdict{do: bug, exit: sysexits.Config, hint: "--ca-file names the certificates to trust"}
 	}
 	return f
 }
