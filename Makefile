@@ -10,6 +10,7 @@ KILLS ?= 200
 SEED ?= 1
 FILE_MB ?= 200
 PKG ?= ./...
+STORES ?= s3 gs azblob
 GO ?= go
 
 PROGRAMS = sf-pull loki-push dl-replay ckpt
@@ -17,7 +18,7 @@ RELEASE = $(if $(VERSION),-X sf2loki/pkg/cli.release=$(VERSION))
 SHELLS = $(shell grep -lE '^\#!.*(sh|bash)$$' scripts/* .ci/run) $(wildcard scripts/lib/*.sh)
 COMPLETIONS = $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 
-.PHONY: all build test check lint fuzz chaos large bench demo install uninstall dist clean help
+.PHONY: all build test test-stores check lint fuzz chaos large bench demo install uninstall dist clean help
 
 all: build
 
@@ -27,6 +28,9 @@ build: ## build the programs into bin/
 
 test: ## run all tests
 	$(GO) test $(PKG)
+
+test-stores: ## test stores and leases on real servers, STORES (s3 gs azblob)
+	STORES='$(STORES)' $(GO) test -tags stores -run 'Servers' -count=1 ./pkg/checkpoint ./pkg/lease
 
 check: lint ## lint, and all tests under the race detector
 	GORACE=atexit_sleep_ms=0 $(GO) test -race $(PKG)
@@ -81,4 +85,4 @@ clean: ## remove what was built
 	rm -rf bin dist
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' Makefile
