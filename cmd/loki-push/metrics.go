@@ -3,7 +3,6 @@ package main
 import (
 	"maps"
 	"slices"
-	"strconv"
 	"time"
 
 	"sf2loki/pkg/cli"
@@ -71,8 +70,7 @@ func withNone(all []loki.SourceAccount) []loki.SourceAccount {
 	return append(all, loki.SourceAccount{})
 }
 
-// collectAccount tells of one source and event type. The buckets of the lag
-// are plain counters, so that a textfile can go on from them.
+// collectAccount tells of one source and event type.
 func collectAccount(s *cli.Samples, a *loki.SourceAccount) {
 	by := []string{"source", a.Source, "event_type", a.EventType}
 	s.Counter("loki_entries_delivered_total", "Entries that Loki stored.", float64(a.Delivered), by...)
@@ -81,17 +79,7 @@ func collectAccount(s *cli.Samples, a *loki.SourceAccount) {
 		s.Counter("loki_entries_dropped_total", "Entries that will not reach Loki, captured or not.",
 			float64(a.Refused[r.Reason]), append(by, "reason", string(r.Reason))...)
 	}
-	sum := int64(0)
-	for i, n := range a.Lag.Buckets {
-		sum += n
-		le := "+Inf"
-		if i < len(loki.LagBuckets) {
-			le = strconv.FormatFloat(loki.LagBuckets[i], 'f', -1, 64)
-		}
-		s.Counter("ingest_lag_seconds_bucket", "Entries by their age when they were stored.", float64(sum), append(by, "le", le)...)
-	}
-	s.Counter("ingest_lag_seconds_sum", "Sum of the entries' ages when they were stored.", a.Lag.Sum, by...)
-	s.Counter("ingest_lag_seconds_count", "Entries whose age was taken.", float64(sum), by...)
+	s.Histogram("ingest_lag_seconds", "Age of entries when they were stored.", loki.LagBuckets[:], a.Lag.Buckets[:], a.Lag.Sum, by...)
 }
 
 func collectSpool(s *cli.Samples, st spool.Stats) {

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"flag"
+	"fmt"
+	"sync"
 	"time"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
@@ -34,6 +36,7 @@ type push struct {
 
 	engine *loki.Engine
 	begun  bool // the line that begins the run is written
+	asked  context.Context
 }
 
 func newRoot(app *cli.App) *ffcli.Command {
@@ -58,7 +61,7 @@ func (p *push) register(fs *flag.FlagSet) {
 	cli.RepeatVar(fs, &p.labels, "label", "add the label `NAME=VALUE` to entries that do not have it")
 	cli.ListVar(fs, &p.allowLabels, "allow-label", "keep only label `NAME`, source, event_type and identity; the others become metadata")
 	fs.StringVar(&p.hourLabel, "hour-label", "event_hour", "`NAME` of the label with the entry's hour, or none")
-	cli.DurationVar(fs, &p.window, "out-of-order-window", time.Hour, "`TIME` that Loki lets an entry lie behind its stream's newest; for --hour-label none")
+	cli.DurationVar(fs, &p.window, "out-of-order-window", time.Hour, "`TIME` that Loki lets an entry lie behind its stream's newest, for --hour-label none; 0: any")
 	cli.SizeVar(fs, &p.maxLine, "max-line-bytes", 256<<10, "cut longer lines to `SIZE`; 0 does not cut")
 	cli.EnumVar(fs, &p.ts, "ts", "keep", "push entries with their own time, with the present if too old, or all with the present: `POLICY`", "keep", "clamp", "now")
 
@@ -91,6 +94,7 @@ func (p *push) register(fs *flag.FlagSet) {
 }
 
 func (p *push) exec(ctx context.Context, args []string) error {
+	p.asked = ctx
 	if err := p.checkInput(args); err != nil {
 		return err
 	}
@@ -120,7 +124,9 @@ func (p *push) exec(ctx context.Context, args []string) error {
 		return err
 	}
 	p.watch(letters)
+	stop := p.progress()
 	err = p.engine.Run(ctx, p.app.Stdin, p.app.Stdout)
+	stop()
 	p.app.Report(p.report())
 	return err
 }
@@ -145,9 +151,9 @@ func (p *push) checkInput(args []string) error {
 func (p *push) config() (loki.EngineConfig, error) {
 	cfg := loki.EngineConfig{
 		Limits: p.limits.limits(), Window: p.window, MaxLine: int(p.maxLine),
-		BatchEntries: p.batchEntries, BatchBytes: int(p.batchBytes), FlushInterval: p.flush, InFlight: p.inFlight,
+		BatchEntries: p.batchEntries, BatchBytes: int(p.batchBytes), FlushInterval: atOnce(p.flush), InFlight: p.inFlight,
 		BufferBytes: p.buffer, StreamRate: p.rate, NewStreams: p.newStreams,
-		GiveUp: p.giveUp, Grace: p.grace, Breaker: p.breaker, Strict: p.strict, AllowEmpty: p.allowEmpty,
+		GiveUp: p.giveUp, Grace: atOnce(p.grace), Breaker: p.breaker, Strict: p.strict, AllowEmpty: p.allowEmpty,
 		ForceTenant: p.force, DryRun: p.dryRun, CaptureOrStop: p.onLetterError == "stop", CaptureBudget: p.budgetLetters,
 		Egress: loki.EgressConfig{
 			LinesPerSecond: int64(p.linesPerSecond), BytesPerSecond: p.bytesPerSecond,
@@ -155,6 +161,9 @@ func (p *push) config() (loki.EngineConfig, error) {
 		},
 		Tenant: p.server.tenant, Org: p.org, Instance: p.app.Instance, RunID: p.app.RunID(), Log: p.app.Log, OnBegin: p.onBegin,
 		AllowLabels: p.allowLabels,
+	}
+	if p.window == 0 {
+		cfg.Window = -1
 	}
 	if p.hourLabel != "none" {
 		cfg.HourLabel = p.hourLabel
@@ -179,6 +188,9 @@ func (p *push) config() (loki.EngineConfig, error) {
 	p.app.Metrics.SetOrg(p.org)
 	return cfg, err
 }
+
+// atOnce is a time that 0 does not make the default.
+func atOnce(d time.Duration) time.Duration { return max(d, time.Nanosecond) }
 
 func isSet(fs *flag.FlagSet, name string) bool {
 	set := false
@@ -247,6 +259,13 @@ func (p *push) runLine(status *int) error {
 		_, err := p.app.Stdout.Write(lines)
 		written <- err
 	}()
+	if *status == 0 && p.asked != nil { // after a good run a slow reader is waited for, as all the time before
+		select {
+		case err := <-written:
+			return sysexits.Wrap(sysexits.IOErr, err)
+		case <-p.asked.Done():
+		}
+	}
 	select {
 	case err := <-written:
 		return sysexits.Wrap(sysexits.IOErr, err)
@@ -255,5 +274,40 @@ func (p *push) runLine(status *int) error {
 	}
 }
 
-// lastLine is how long a reader that does not read is waited for at the end.
+// lastLine is how long a reader that does not read is waited for when the run
+// has failed, or was asked to stop.
 const lastLine = 2 * time.Second
+
+// progress tells a person how far the run is, until stop is called.
+func (p *push) progress() (stop func()) {
+	if !term.IsTerminal(int(p.app.Stderr.Fd())) {
+		return func() {}
+	}
+	end := make(chan struct{})
+	var done sync.WaitGroup
+	done.Go(func() {
+		tick := time.NewTicker(500 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-end:
+				p.app.Progress("")
+				return
+			case <-tick.C:
+				p.app.Progress(progressText(p.engine.Status()))
+			}
+		}
+	})
+	return func() { close(end); done.Wait() }
+}
+
+func progressText(s loki.Status) string {
+	text := fmt.Sprintf("%d delivered, %d dead letters, %d on the way", s.Delivered, s.DeadLettered, s.Unsettled)
+	if s.Dropped > 0 {
+		text += fmt.Sprintf(", %d dropped", s.Dropped)
+	}
+	if n := len(s.Holds); n > 0 {
+		text += fmt.Sprintf("; %d streams wait: %.40s", n, s.Holds[0].Answer)
+	}
+	return text
+}

@@ -87,12 +87,32 @@ func (s *Samples) Gauge(name, help string, v float64, labels ...string) {
 	s.add(prometheus.GaugeValue, name, help, v, labels)
 }
 
+// Histogram adds a histogram: counts holds how many observations each of the
+// upper bounds is the first one of, and then how many lie above all of them.
+func (s *Samples) Histogram(name, help string, bounds []float64, counts []int64, sum float64, labels ...string) {
+	desc, values := describe(name, help, labels)
+	below := make(map[float64]uint64, len(bounds))
+	n := uint64(0)
+	for i, count := range counts {
+		n += uint64(count)
+		if i < len(bounds) {
+			below[bounds[i]] = n
+		}
+	}
+	s.ch <- prometheus.MustNewConstHistogram(desc, n, sum, below, values...)
+}
+
 func (s *Samples) add(kind prometheus.ValueType, name, help string, v float64, labels []string) {
-	var names, values []string
+	desc, values := describe(name, help, labels)
+	s.ch <- prometheus.MustNewConstMetric(desc, kind, v, values...)
+}
+
+func describe(name, help string, labels []string) (desc *prometheus.Desc, values []string) {
+	var names []string
 	for pair := range slices.Chunk(labels, 2) {
 		names, values = append(names, pair[0]), append(values, pair[1])
 	}
-	s.ch <- prometheus.MustNewConstMetric(prometheus.NewDesc(prefix+name, help, names, nil), kind, v, values...)
+	return prometheus.NewDesc(prefix+name, help, names, nil), values
 }
 
 // Collect has fn called at every look at the metrics: for the counts that a
