@@ -21,7 +21,7 @@ func newRoot(app *cli.App) *ffcli.Command {
 		FlagSet:    nil,
 		Subcommands: []*ffcli.Command{
 			newPubsub(app), newObjects(app), newELF(app), newApexLog(app), newList(app), newLimits(app), newDiscover(app),
-			newCheckPlans(app),
+			newDoctor(app), newCheckPlans(app),
 		},
 	}
 	app.OnRun(root, func(status *int) error {

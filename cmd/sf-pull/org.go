@@ -82,17 +82,27 @@ func (o *orgFlags) checkLogin() error {
 
 // connect logs in and returns the org's client and id.
 func (o *orgFlags) connect(ctx context.Context, app *cli.App, hooks salesforce.Hooks) (*salesforce.Client, string, error) {
-	if err := o.checkLogin(); err != nil {
+	client, err := o.client(app, hooks, salesforce.Retry{})
+	if err != nil {
 		return nil, "", err
+	}
+	id, err := client.OrgID(ctx)
+	return client, id, err
+}
+
+// client makes the org's client, without a request.
+func (o *orgFlags) client(app *cli.App, hooks salesforce.Hooks, retry salesforce.Retry) (*salesforce.Client, error) {
+	if err := o.checkLogin(); err != nil {
+		return nil, err
 	}
 	reserve, err := salesforce.ParseReserve(o.reserve)
 	if err != nil {
-		return nil, "", cli.Usagef("--api-reserve: %v", err)
+		return nil, cli.Usagef("--api-reserve: %v", err)
 	}
 	cfg := salesforce.Config{
 		LoginURL: o.loginURL, Environment: o.environment, Auth: salesforce.Auth(o.auth), ClientID: o.clientID,
 		Username: o.username, Audience: o.audience, APIVersion: o.apiVersion, OrgID: o.orgID,
-		Reserve: reserve, UserAgent: "sf2loki/sf-pull", Log: app.Log, Hooks: hooks,
+		Reserve: reserve, Retry: retry, UserAgent: "sf2loki/sf-pull", Log: app.Log, Hooks: hooks,
 	}
 	if o.privateKey.Set() {
 		cfg.PrivateKey = o.privateKey.Value
@@ -100,12 +110,7 @@ func (o *orgFlags) connect(ctx context.Context, app *cli.App, hooks salesforce.H
 	if o.clientSecret.Set() {
 		cfg.ClientSecret = o.clientSecret.Value
 	}
-	client, err := salesforce.New(cfg)
-	if err != nil {
-		return nil, "", err
-	}
-	id, err := client.OrgID(ctx)
-	return client, id, err
+	return salesforce.New(cfg)
 }
 
 // fixedOrgID is the id of --org-id, for runs without an org.

@@ -47,6 +47,14 @@ func (c *Client) Version() string { return c.set.version }
 // LoginHost is the host that logins go to.
 func (c *Client) LoginHost() string { return c.set.login.Host }
 
+// Audience is what the assertion of a JWT login names; empty: there is none.
+func (c *Client) Audience() string {
+	if c.set.Auth != JWT {
+		return ""
+	}
+	return c.set.audience
+}
+
 // Now is the present by Salesforce's clock, as its last answers told it; until
 // the first answer it is our own.
 func (c *Client) Now() time.Time { return c.set.Now().Add(c.clock.skew()) }
