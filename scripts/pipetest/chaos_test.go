@@ -237,10 +237,10 @@ func (c *chaos) kill(r *running, srv *lokitest.Server) {
 			return nil
 		}
 		hit <- r.kill(stages[stage])
-		if !store && !reset {
+		if !reset {
 			return nil
 		}
-		return &lokitest.Answer{Store: store, Reset: reset, Status: 204}
+		return &lokitest.Answer{Store: store, Reset: true}
 	})
 	select {
 	case did := <-hit:
