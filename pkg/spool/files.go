@@ -159,6 +159,13 @@ func (f *File) Failed() bool { return f.kind.failed }
 // Replayed tells a file of which nothing is left to do.
 func (f *File) Replayed() bool { return f.kind.replayed }
 
+// State tells files apart that changed, with their journals, from those that
+// did not: a text that is the same as long as the file is.
+func (f *File) State() string {
+	at := fingerprint(f.dir, f.name)
+	return fmt.Sprintf("%d-%x-%d-%x-%t", at[0], at[1], at[2], at[3], f.kind.replayed)
+}
+
 // Info is what there is to say of a file besides its records.
 type Info struct {
 	Size  int64

@@ -12,7 +12,7 @@ import (
 
 // Row is one dead letter. Times are in microseconds since the epoch, for all
 // formats have that; the entry's own, to the nanosecond, stands in TSUnixNano.
-// A field that is nil or, for a time or a text of JSON, zero is absent.
+// A field that is nil or, for a time, zero is absent.
 type Row struct {
 	ID          string  `parquet:"id"`
 	RunID       *string `parquet:"run_id,optional,dict"`
@@ -34,11 +34,11 @@ type Row struct {
 	Attempts    int32   `parquet:"attempts"`
 	MaybeStored bool    `parquet:"maybe_stored"`
 	Truncated   bool    `parquet:"truncated"`
-	Errors      string  `parquet:"errors,optional"`
+	Errors      *string `parquet:"errors,optional"`
 	Status      string  `parquet:"replay_status,dict"`
 	ReplayedAt  int64   `parquet:"replayed_at,optional,timestamp(microsecond)"` // or failed, or discarded
-	Labels      string  `parquet:"labels,optional"`
-	Metadata    string  `parquet:"structured_metadata,optional"`
+	Labels      *string `parquet:"labels,optional"`
+	Metadata    *string `parquet:"structured_metadata,optional"`
 	Line        *string `parquet:"line,optional"`
 	Payload     *string `parquet:"payload_base64,optional"`
 	SchemaID    *string `parquet:"schema_id,optional,dict"`
@@ -57,8 +57,8 @@ func RowOf(file string, l *spool.Letter, status spool.Status) Row {
 		Source: some(l.Label("source")), Entity: some(l.Label("event_type")),
 		Reason: some(string(refusal.Reason)), HTTPStatus: int32(refusal.Status), Detail: some(refusal.Detail), Stage: some(refusal.Stage),
 		Attempts: int32(l.Attempts()), MaybeStored: refusal.MaybeStored, Truncated: refusal.Truncated,
-		Errors: jsonText(l.EnvelopeText("errors")), Status: string(status), ReplayedAt: micros(l.FateAt, l.FateAt != 0 && status != spool.New),
-		Labels: jsonText(l.Text("labels")), Metadata: jsonText(l.Text("structured_metadata")),
+		Errors: some(l.EnvelopeText("errors")), Status: string(status), ReplayedAt: micros(l.FateAt, l.FateAt != 0 && status != spool.New),
+		Labels: some(l.Text("labels")), Metadata: some(l.Text("structured_metadata")),
 		Payload: field(l, "payload_base64"), SchemaID: field(l, "schema_id"),
 		Key: field(l, "checkpoint_key"), Value: field(l, "checkpoint_value"),
 		File: valid(file), FileLine: l.Line,
@@ -108,14 +108,6 @@ func some(s string) *string {
 	return &s
 }
 
-// jsonText is the text of an object or a list, empty for none.
-func jsonText(s string) string {
-	if s == "null" {
-		return ""
-	}
-	return valid(s)
-}
-
 func field(l *spool.Letter, name string) *string {
 	s, ok := l.TopField(name)
 	if !ok {
@@ -129,8 +121,8 @@ func valid(s string) string { return strings.Clone(strings.ToValidUTF8(s, "\uFFF
 
 // size is about how much memory a row takes.
 func (r *Row) size() int {
-	n := 256 + len(r.ID) + len(r.File) + len(r.Labels) + len(r.Metadata) + len(r.Errors)
-	for _, s := range []*string{r.Line, r.Payload, r.Detail, r.Value, r.Origin} {
+	n := 256 + len(r.ID) + len(r.File)
+	for _, s := range []*string{r.Line, r.Payload, r.Labels, r.Metadata, r.Errors, r.Detail, r.Value, r.Origin} {
 		if s != nil {
 			n += len(*s)
 		}

@@ -9,62 +9,9 @@ import (
 	_ "modernc.org/sqlite" // the driver
 )
 
-// column is a column of an SQLite table, and where its value comes from.
-type column struct {
-	name, kind string
-	value      func(r *Row) any
-}
-
-// columns are those of Row, in its order. Times are text of RFC 3339, which
-// sorts, and which SQLite's own functions understand.
-var columns = []column{
-	{"id", "TEXT NOT NULL", func(r *Row) any { return r.ID }},
-	{"run_id", "TEXT", func(r *Row) any { return r.RunID }},
-	{"org", "TEXT", func(r *Row) any { return r.Org }},
-	{"tenant", "TEXT", func(r *Row) any { return r.Tenant }},
-	{"instance", "TEXT", func(r *Row) any { return r.Instance }},
-	{"source", "TEXT", func(r *Row) any { return r.Source }},
-	{"entity", "TEXT", func(r *Row) any { return r.Entity }},
-	{"source_file", "TEXT", func(r *Row) any { return r.SourceFile }},
-	{"origin", "TEXT", func(r *Row) any { return r.Origin }},
-	{"event_time", "TEXT", func(r *Row) any { return timeText(r.EventTime) }},
-	{"ts_unix_nano", "INTEGER", func(r *Row) any { return r.TSUnixNano }},
-	{"rejected_at", "TEXT", func(r *Row) any { return timeText(r.RejectedAt) }},
-	{"first_rejected_at", "TEXT", func(r *Row) any { return timeText(r.FirstAt) }},
-	{"reason", "TEXT", func(r *Row) any { return r.Reason }},
-	{"http_status", "INTEGER NOT NULL", func(r *Row) any { return r.HTTPStatus }},
-	{"detail", "TEXT", func(r *Row) any { return r.Detail }},
-	{"stage", "TEXT", func(r *Row) any { return r.Stage }},
-	{"attempts", "INTEGER NOT NULL", func(r *Row) any { return r.Attempts }},
-	{"maybe_stored", "INTEGER NOT NULL", func(r *Row) any { return r.MaybeStored }},
-	{"truncated", "INTEGER NOT NULL", func(r *Row) any { return r.Truncated }},
-	{"errors", "TEXT", func(r *Row) any { return orNull(r.Errors) }},
-	{"replay_status", "TEXT NOT NULL", func(r *Row) any { return r.Status }},
-	{"replayed_at", "TEXT", func(r *Row) any { return timeText(r.ReplayedAt) }},
-	{"labels", "TEXT", func(r *Row) any { return orNull(r.Labels) }},
-	{"structured_metadata", "TEXT", func(r *Row) any { return orNull(r.Metadata) }},
-	{"line", "TEXT", func(r *Row) any { return r.Line }},
-	{"payload_base64", "TEXT", func(r *Row) any { return r.Payload }},
-	{"schema_id", "TEXT", func(r *Row) any { return r.SchemaID }},
-	{"checkpoint_key", "TEXT", func(r *Row) any { return r.Key }},
-	{"checkpoint_value", "TEXT", func(r *Row) any { return r.Value }},
-	{"file", "TEXT NOT NULL", func(r *Row) any { return r.File }},
-	{"file_line", "INTEGER NOT NULL", func(r *Row) any { return r.FileLine }},
-}
-
-func orNull(s string) any {
-	if s == "" {
-		return nil
-	}
-	return s
-}
-
-func timeText(micros int64) any {
-	if micros == 0 {
-		return nil
-	}
-	return time.UnixMicro(micros).UTC().Format("2006-01-02T15:04:05.000000Z")
-}
+// sqliteKinds are what the kinds of columns are called. Times are text of
+// RFC 3339, which sorts, and which SQLite's own functions understand.
+var sqliteKinds = map[Kind]string{Text: "TEXT", Int: "INTEGER", Bool: "INTEGER", Time: "TEXT"}
 
 // tableName is the table's name in an SQLite file.
 const tableName = "dead_letters"
@@ -98,7 +45,10 @@ func NewSQLite(path string) (Writer, error) {
 func (s *sqliteWriter) begin() (err error) {
 	names, kinds := make([]string, len(columns)), make([]string, len(columns))
 	for i, c := range columns {
-		names[i], kinds[i] = c.name, c.name+" "+c.kind
+		names[i], kinds[i] = c.Name, c.Name+" "+sqliteKinds[c.Kind]
+		if c.Required {
+			kinds[i] += " NOT NULL"
+		}
 	}
 	if s.tx, err = s.db.Begin(); err != nil {
 		return err
@@ -113,7 +63,10 @@ func (s *sqliteWriter) begin() (err error) {
 
 func (s *sqliteWriter) Write(r *Row) error {
 	for i, c := range columns {
-		s.values[i] = c.value(r)
+		s.values[i] = c.Value(r)
+		if at, ok := s.values[i].(int64); ok && c.Kind == Time {
+			s.values[i] = time.UnixMicro(at).UTC().Format("2006-01-02T15:04:05.000000Z")
+		}
 	}
 	_, err := s.insert.Exec(s.values...)
 	return err

@@ -62,7 +62,7 @@ func TestRowOf(t *testing.T) {
 		t.Errorf("line %q, want %q", *all[0].Line, want)
 	}
 	bare := all[1]
-	if bare.Line != nil || bare.Labels != "" || bare.Entity != nil || bare.EventTime != 0 || bare.ReplayedAt != 0 || *bare.Payload != "AAEC" || bare.File != "b\uFFFD" {
+	if bare.Line != nil || bare.Labels != nil || bare.Entity != nil || bare.EventTime != 0 || bare.ReplayedAt != 0 || *bare.Payload != "AAEC" || bare.File != "b\uFFFD" {
 		t.Errorf("%+v", bare)
 	}
 	for origin, want := range map[string]string{"0AT:12": "0AT", "/var/a:b.csv:3": "/var/a:b.csv", "0AT": "0AT", ":3": ":3", "a:b": "a:b"} {
@@ -108,7 +108,7 @@ func TestColumns(t *testing.T) {
 		want = append(want, f.Name())
 	}
 	for _, c := range columns {
-		got = append(got, c.name)
+		got = append(got, c.Name)
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("columns %q, want %q", got, want)
