@@ -138,6 +138,9 @@ func (f *doctorFlags) config(app *cli.App, args []string) (doctor.Config, error)
 	if cfg.Client, err = f.client(app, salesforce.Hooks{}, retry); err != nil {
 		return cfg, err
 	}
+	if cfg.Reserve, err = f.parseReserve(); err != nil {
+		return cfg, err
+	}
 	if audience := cfg.Client.Audience(); audience != "" {
 		cfg.Login += " for the audience " + audience
 	}

@@ -95,9 +95,9 @@ func (o *orgFlags) client(app *cli.App, hooks salesforce.Hooks, retry salesforce
 	if err := o.checkLogin(); err != nil {
 		return nil, err
 	}
-	reserve, err := salesforce.ParseReserve(o.reserve)
+	reserve, err := o.parseReserve()
 	if err != nil {
-		return nil, cli.Usagef("--api-reserve: %v", err)
+		return nil, err
 	}
 	cfg := salesforce.Config{
 		LoginURL: o.loginURL, Environment: o.environment, Auth: salesforce.Auth(o.auth), ClientID: o.clientID,
@@ -111,6 +111,14 @@ func (o *orgFlags) client(app *cli.App, hooks salesforce.Hooks, retry salesforce
 		cfg.ClientSecret = o.clientSecret.Value
 	}
 	return salesforce.New(cfg)
+}
+
+func (o *orgFlags) parseReserve() (salesforce.Reserve, error) {
+	r, err := salesforce.ParseReserve(o.reserve)
+	if err != nil {
+		return r, cli.Usagef("--api-reserve: %v", err)
+	}
+	return r, nil
 }
 
 // fixedOrgID is the id of --org-id, for runs without an org.

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"sf2loki/pkg/eventlog"
@@ -55,6 +56,7 @@ type Config struct {
 	Client      *salesforce.Client
 	Login       string // how, and as whom
 	Environment string
+	Reserve     salesforce.Reserve
 
 	// Sources are those that are meant: what one of them lacks is a failure, what
 	// others lack is a warning. None: all are looked at, and lacking is a warning.
@@ -145,7 +147,7 @@ func (d *doctor) found(check string, level Level, detail, cure string) {
 
 // refused is an error that was found.
 func (d *doctor) refused(check string, level Level, err error) {
-	f := Finding{Check: check, Level: level, Detail: err.Error(), Code: sysexits.TempFail}
+	f := Finding{Check: check, Level: level, Detail: strings.TrimPrefix(err.Error(), check+": "), Code: sysexits.TempFail}
 	if sysexits.Coded(err) {
 		f.Code = sysexits.Of(err)
 	}

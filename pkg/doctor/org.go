@@ -110,6 +110,10 @@ func (d *doctor) calls(ctx context.Context) {
 
 func (d *doctor) left(check string, left, most float64) {
 	detail := fmt.Sprintf("%.0f of %.0f calls of the last 24 hours are left", left, most)
+	if r := d.cfg.Reserve; left < math.Floor(r.Percent/100*most)+float64(r.Calls) {
+		d.add(Finding{Check: check, Level: Fail, Detail: detail + ", less than --api-reserve", Cure: "wait, or lower --api-reserve", Code: sysexits.TempFail})
+		return
+	}
 	if left < math.Ceil(fewCalls*most) {
 		d.found(check, Warn, detail, "see what else calls the org; --api-reserve leaves some to others")
 		return

@@ -44,9 +44,7 @@ func (d *doctor) files(ctx context.Context) {
 		hourly, daily = hourly+*t.HourlyFiles, daily+*t.DailyFiles
 	}
 	d.found(check, Pass, fmt.Sprintf("%d hourly and %d daily files were created in the look-back", hourly, daily), "")
-	if d.hourly(grants["hourly_event_log_files"], hourly, daily) {
-		d.types(types)
-	}
+	d.types(types, d.hourly(grants["hourly_event_log_files"], hourly, daily))
 }
 
 // hourly looks at the licence for hourly files, and tells whether the interval
@@ -60,7 +58,7 @@ func (d *doctor) hourly(grant discover.Thing, hourly, daily int64) bool {
 		if wanted {
 			level = d.bad(Files)
 		}
-		d.add(Finding{Check: check, Level: level, Detail: grant.Error, Code: sysexits.Config,
+		d.add(Finding{Check: check, Level: level, Detail: "the org shows this user none", Code: sysexits.Config,
 			Cure: "use --interval Daily, or have hourly event log files switched on for the org and View Event Log Files granted to the user"})
 		return !wanted
 	case hourly == 0 && daily > 0 && wanted: // C19
@@ -71,8 +69,9 @@ func (d *doctor) hourly(grant discover.Thing, hourly, daily int64) bool {
 	return true
 }
 
-// types looks at each event type that was given.
-func (d *doctor) types(known []discover.Thing) {
+// types looks at each event type that was given. able: there are files of the
+// interval.
+func (d *doctor) types(known []discover.Thing, able bool) {
 	var names []string
 	for _, t := range known {
 		names = append(names, t.Name)
@@ -80,12 +79,17 @@ func (d *doctor) types(known []discover.Thing) {
 	for _, want := range d.cfg.Types.Include {
 		check := "event_type " + want
 		if strings.ContainsAny(want, "*?") {
-			d.pattern(check, eventlog.TypeList{Include: []string{want}, Exclude: d.cfg.Types.Exclude}, known)
+			if able {
+				d.pattern(check, eventlog.TypeList{Include: []string{want}, Exclude: d.cfg.Types.Exclude}, known)
+			}
 			continue
 		}
 		at := slices.IndexFunc(known, func(t discover.Thing) bool { return strings.EqualFold(t.Name, want) })
 		if at < 0 {
 			d.add(Finding{Check: check, Level: d.bad(Files), Detail: "this org knows no event type of that name", Cure: eventlog.Nearest(names, want), Code: sysexits.Config})
+			continue
+		}
+		if !able {
 			continue
 		}
 		files := d.count(&known[at])
