@@ -30,13 +30,20 @@ func (k *breaker) see(reason record.Reason) bool {
 	if len(k.window) < breakerWindow {
 		k.window = append(k.window, reason)
 	} else {
-		k.counts[k.window[k.next]]--
+		if was := k.window[k.next]; was != "" {
+			k.counts[was]--
+		}
 		k.window[k.next] = reason
-		k.next = (k.next + 1) % breakerWindow
+		if k.next++; k.next == breakerWindow {
+			k.next = 0
+		}
+	}
+	if reason == "" {
+		return false
 	}
 	k.counts[reason]++
 	n := k.counts[reason]
-	return reason != "" && n >= breakerLeast && 2*n >= len(k.window)
+	return n >= breakerLeast && 2*n >= len(k.window)
 }
 
 // harmless are reasons that say nothing about the configuration: an age is the

@@ -38,6 +38,9 @@ func MetadataBytes(metadata []record.Pair) int {
 }
 
 func checkMetadataNames(metadata []record.Pair) *Problem {
+	if len(metadata) == 1 && len(metadata[0].Name) > 0 && isLetter(metadata[0].Name[0]) {
+		return nil // most entries have the level alone
+	}
 	var textStack [512]byte
 	var endStack [32]int
 	names, ends := textStack[:0], endStack[:0] // normalised names, one after the other

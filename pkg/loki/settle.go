@@ -18,8 +18,8 @@ import (
 // one node, so that a stream held for hours costs no memory for what flows
 // around it.
 type tracker struct {
-	nodes []node // nodes[0] is the end of every list
-	free  int32  // freed nodes, chained by next
+	nodes []node  // nodes[0] is the end of every list
+	free  []int32 // freed nodes, the last one is still in the processor's cache
 	live  int
 	kept  int // bytes of texts that the tracker owns
 
@@ -131,11 +131,11 @@ type position struct {
 // keeps p.token as it is: the caller calls own before that memory is used for something else.
 func (t *tracker) add(p position) int32 {
 	key := t.key(p.key)
-	id := t.free
-	if id != 0 {
-		t.free = t.nodes[id].next
+	id := int32(len(t.nodes))
+	if n := len(t.free); n > 0 {
+		id = t.free[n-1]
+		t.free = t.free[:n-1]
 	} else {
-		id = int32(len(t.nodes))
 		t.nodes = append(t.nodes, node{})
 	}
 	t.seq++
@@ -269,8 +269,8 @@ func (t *tracker) unlink(id int32) {
 		t.kept -= len(n.token)
 	}
 	t.kept -= len(n.account)
-	*n = node{next: t.free}
-	t.free = id
+	*n = node{}
+	t.free = append(t.free, id)
 	t.live--
 }
 
