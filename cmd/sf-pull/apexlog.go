@@ -73,10 +73,14 @@ func (f *apexlogFlags) run(ctx context.Context, app *cli.App, out *output, given
 		Patience: f.patience, MaxBody: f.maxBody, Follow: f.follow, Poll: f.poll,
 		KeyPrefix: f.keyPrefix(), Command: f.command(), Log: app.Log,
 	}
+	rules, err := f.config(app, apexlog.SourceLabel)
+	if err != nil {
+		return err
+	}
 	if f.plan == "static" {
 		return f.print(app, apexlog.StaticPlan(&cfg), nil)
 	}
-	r, err := f.prepare(ctx, app, out, given)
+	r, err := f.prepare(ctx, app, out, apexlog.SourceLabel, rules, given)
 	if err != nil {
 		return err
 	}

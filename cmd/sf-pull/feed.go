@@ -18,6 +18,7 @@ import (
 // feedFlags are the flags that objects and apexlog share.
 type feedFlags struct {
 	orgFlags
+	shapeFlags
 	resume       string
 	follow       bool
 	poll         time.Duration
@@ -25,8 +26,6 @@ type feedFlags struct {
 	overlap      time.Duration
 	lookback     time.Duration
 	since, until time.Time
-	metadata     []string
-	job, service string
 	letterFD     int
 	plan         planFlag
 	maxAge       time.Duration
@@ -46,9 +45,7 @@ func (f *feedFlags) register(app *cli.App, fs *flag.FlagSet, m margins) {
 	cli.DurationVar(fs, &f.lookback, "lookback", 24*time.Hour, "begin `TIME` ago where there is no position")
 	cli.TimeVar(fs, &f.since, "since", "begin at `TIME` where there is no position")
 	cli.TimeVar(fs, &f.until, "until", "end before `TIME`: a window with positions of its own")
-	cli.ListVar(fs, &f.metadata, "metadata-fields", "`FIELDS` that go into structured metadata too")
-	fs.StringVar(&f.job, "job", "sf2loki", "`VALUE` of the label job; empty: none")
-	fs.StringVar(&f.service, "service-name", "sf2loki", "`VALUE` of the label service_name; empty: none")
+	f.shapeFlags.register(app, fs)
 	fs.IntVar(&f.letterFD, "dead-letter-fd", defaultLetterFD, "write dead letters to descriptor `N`; -1: among the records")
 	fs.Var(&f.plan, "plan", "print what would be pulled and pull nothing; =static: what the flags alone tell")
 	cli.DurationVar(fs, &f.maxAge, "max-age", 7*24*time.Hour, "--plan counts rows older than `TIME` apart")
@@ -76,13 +73,6 @@ func (f *feedFlags) check(args []string) error {
 
 func (f *feedFlags) window() feed.Window { return feed.Window{Since: f.since, Until: f.until} }
 
-func (f *feedFlags) shape(orgID string) (*shape.Shape, error) {
-	id := f.identity(orgID)
-	id.Job, id.ServiceName = f.job, f.service
-	s, err := shape.New(shape.Config{Identity: id, Metadata: f.metadata})
-	return s, sysexits.Wrap(sysexits.Usage, err)
-}
-
 // ready is what a pull from an org has when it can begin.
 type ready struct {
 	client *salesforce.Client
@@ -93,11 +83,7 @@ type ready struct {
 }
 
 // prepare reads the positions, opens the destination of dead letters and logs in.
-func (f *feedFlags) prepare(ctx context.Context, app *cli.App, out *output, given map[string]bool) (*ready, error) {
-	// What the shape refuses is refused before anything is asked.
-	if _, err := f.shape(""); err != nil {
-		return nil, err
-	}
+func (f *feedFlags) prepare(ctx context.Context, app *cli.App, out *output, source string, rules shape.Config, given map[string]bool) (*ready, error) {
 	doc, err := readResume(app, f.resume)
 	if err != nil {
 		return nil, err
@@ -122,7 +108,7 @@ func (f *feedFlags) prepare(ctx context.Context, app *cli.App, out *output, give
 	r.output = feed.Output{
 		Records: out.records, Letter: letter, RunID: app.RunID(), Instance: app.Instance, Org: f.org, Now: time.Now,
 	}
-	r.shape, err = f.shape(r.orgID)
+	r.shape, err = f.build(app, rules, source, f.identity(r.orgID))
 	return r, err
 }
 

@@ -84,10 +84,14 @@ func (f *objectsFlags) run(ctx context.Context, app *cli.App, out *output, given
 		Follow: f.follow, Poll: f.poll, Concurrency: f.concurrency, BufferBytes: f.bufferBytes,
 		KeyPrefix: f.keyPrefix(), Log: app.Log,
 	}
+	rules, err := f.config(app, sobject.SourceLabel)
+	if err != nil {
+		return err
+	}
 	if f.plan == "static" {
 		return f.print(app, sobject.StaticPlan(&cfg), nil)
 	}
-	r, err := f.prepare(ctx, app, out, given)
+	r, err := f.prepare(ctx, app, out, sobject.SourceLabel, rules, given)
 	if err != nil {
 		return err
 	}

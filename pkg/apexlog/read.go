@@ -136,9 +136,14 @@ func (s *Source) log1(ctx context.Context, l *entry) error {
 		s.emit.Skip()
 		return nil
 	}
-	body, skipped, err := s.body(ctx, l)
-	if err != nil {
-		return err
+	inSample := s.rows.typ.Keep([]byte(l.id))
+	var body []byte
+	var skipped *skip
+	if inSample {
+		var err error
+		if body, skipped, err = s.body(ctx, l); err != nil {
+			return err
+		}
 	}
 	if s.Pos.Failing.ID == l.id {
 		s.Pos.Failing = feed.Failing{}
@@ -155,22 +160,35 @@ func (s *Source) log1(ctx context.Context, l *entry) error {
 			return err
 		}
 	}
-	rec, err := s.rows.record(l, body, skipped)
-	if err != nil {
-		return err
-	}
-	rec.Time, rec.Value = at, s.AppendToken(s.rows.value[:0])
-	s.rows.value = rec.Value
-	if err := s.emit.Row(rec, len(body)); err != nil {
+	if err := s.write(l, at, inSample, body, skipped); err != nil {
 		return err
 	}
 	s.Wrote(l.key, l.time, l.timed)
 	return nil
 }
 
+// write writes the record of a log, unless it is left out by rules or sample.
+func (s *Source) write(l *entry, at int64, inSample bool, body []byte, skipped *skip) error {
+	if !inSample {
+		s.emit.SampleOut(0)
+		return nil
+	}
+	rec, err := s.rows.record(l, body, skipped)
+	if err != nil {
+		return err
+	}
+	if rec == nil {
+		s.emit.Filter(len(body))
+		return nil
+	}
+	rec.Time, rec.Value = at, s.AppendToken(s.rows.value[:0])
+	s.rows.value = rec.Value
+	return s.emit.Row(rec, len(body))
+}
+
 // skip is why a log is written without its body.
 type skip struct {
-	reason string // size, download_error or gone
+	reason string // size, download_error, gone or rule
 	gap    bool
 	status int
 	detail string
@@ -184,6 +202,9 @@ const bodyAttempts = 3
 // long, is told by skip; an error means that this log and those after it are
 // left for a later cycle.
 func (s *Source) body(ctx context.Context, l *entry) ([]byte, *skip, error) {
+	if s.rows.shape.Drops(shape.Body) {
+		return nil, &skip{reason: "rule"}, nil
+	}
 	if l.length > s.cfg.MaxBody {
 		s.countSkipped("size")
 		return nil, &skip{reason: "size"}, nil
@@ -303,12 +324,26 @@ func (s *Source) gap(l *entry, at int64, why *skip) error {
 
 // rowMaker makes records of logs.
 type rowMaker struct {
-	shape   *shape.Shape
-	columns *shape.Columns
-	row     feed.Row
-	line    []byte
-	value   []byte
-	pairs   []record.Pair
+	shape *shape.Shape
+	typ   *shape.Type
+	row   feed.Row
+	line  []byte
+	after []byte // the line after the rules
+	value []byte
+	pairs []record.Pair
+}
+
+// logRow is a log as rules see it: what is listed of it, and its body.
+type logRow struct {
+	*feed.Row
+	body []byte // nil: it has none
+}
+
+func (l *logRow) Cell(i int) []byte {
+	if i == len(l.Names) {
+		return l.body
+	}
+	return l.Row.Cell(i)
 }
 
 func (m *rowMaker) read(raw json.RawMessage) (entry, error) {
@@ -328,30 +363,41 @@ func (m *rowMaker) read(raw json.RawMessage) (entry, error) {
 }
 
 // record makes the record of a log: its body, with what is known of it in
-// structured metadata; without a body a line of JSON that says what is known.
+// structured metadata; without a body a line of JSON that says what is known. nil:
+// a rule drops it.
 func (m *rowMaker) record(l *entry, body []byte, why *skip) (*record.Record, error) {
 	if err := m.row.Parse(l.raw); err != nil {
 		return nil, &feed.OddAnswer{Text: err.Error()}
 	}
-	names := make([]string, len(m.row.Names))
+	names := make([]string, len(m.row.Names), len(m.row.Names)+1)
 	for i, name := range m.row.Names {
 		names[i] = string(name)
 	}
-	m.columns = m.shape.Columns(names)
-	m.pairs = append(m.pairs[:0], m.columns.Metadata(&m.row)...)
+	if why != nil {
+		body = nil
+	} else if body == nil {
+		body = []byte{} // an empty one is one
+	}
+	columns := m.shape.Columns(append(names, shape.Body))
+	if !columns.Take(&logRow{&m.row, body}) {
+		return nil, nil
+	}
+	labels, metadata := m.typ.Pairs(columns)
+	m.pairs = append(m.pairs[:0], metadata...)
 	for i, name := range m.row.Names {
-		if text := m.row.Cell(i); len(text) > 0 && !m.has(name) {
+		if text := columns.Text(names[i]); len(text) > 0 && !m.has(name) {
 			m.pairs = append(m.pairs, record.Pair{Name: name, Value: text})
 		}
 	}
-	line := body
+	line := columns.Text(shape.Body)
 	if why != nil {
 		m.line = m.row.AppendLine(m.line[:0])
-		line = m.line
+		m.after = columns.AppendLine(m.after[:0], m.line)
+		line = m.after
 		m.pairs = append(m.pairs, record.Pair{Name: []byte("body_skipped"), Value: []byte("true")},
 			record.Pair{Name: []byte("body_skip_reason"), Value: []byte(why.reason)})
 	}
-	return &record.Record{HasTime: true, Metadata: m.pairs, Line: line, Origin: []byte(l.id)}, nil
+	return &record.Record{HasTime: true, Labels: labels, Metadata: m.pairs, Line: line, Origin: []byte(l.id)}, nil
 }
 
 func (m *rowMaker) has(name []byte) bool {

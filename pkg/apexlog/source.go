@@ -89,8 +89,8 @@ func New(cfg Config) *Source {
 	key := Key(cfg.KeyPrefix, cfg.Window)
 	s := &Source{cfg: cfg, log: cfg.Log, stats: feed.NewStats(), key: key}
 	if cfg.Shape != nil {
-		s.emit = feed.NewEmitter(&s.cfg.Output, s.stats, key, EventType, cfg.Shape.Labels(SourceLabel, EventType))
-		s.rows.shape = cfg.Shape
+		s.rows.shape, s.rows.typ = cfg.Shape, cfg.Shape.Type(SourceLabel, EventType)
+		s.emit = feed.NewEmitter(&s.cfg.Output, s.stats, key, EventType, s.rows.typ.Labels())
 	}
 	return s
 }
@@ -111,6 +111,7 @@ func (s *Source) Pull(ctx context.Context) error {
 		begin := time.Now()
 		err := s.cycle(ctx)
 		s.note(ctx, err)
+		s.cfg.Shape.WarnMissing(s.log)
 		if ctx.Err() != nil || !s.cfg.Follow || err != nil && !temporary(err) {
 			return s.final(ctx, err)
 		}

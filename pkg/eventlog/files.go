@@ -127,7 +127,7 @@ func (f *Files) Pull(ctx context.Context) error {
 			return err
 		}
 	}
-	logMissing(f.cfg.Log, f.cfg.Shape)
+	f.cfg.Shape.WarnMissing(f.cfg.Log)
 	return sysexits.Wrap(sysexits.DataErr, errors.Join(bad...))
 }
 

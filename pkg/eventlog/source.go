@@ -103,7 +103,7 @@ func (s *Source) Pull(ctx context.Context) error {
 
 // passed notes the end of a pass.
 func (s *Source) passed(took time.Duration) {
-	logMissing(s.log, s.cfg.Shape)
+	s.cfg.Shape.WarnMissing(s.log)
 	s.stats.change(func(t *Totals) { t.Cycle = took })
 	if !s.cfg.Follow {
 		return // the account says it all
@@ -114,14 +114,6 @@ func (s *Source) passed(took time.Duration) {
 	}
 	s.log.Info("pass", "event_types", len(s.series), "dur", took.Round(time.Millisecond),
 		"files_so_far", sum.Files, "written_so_far", sum.Written, "dead_lettered_so_far", sum.DeadLettered)
-}
-
-// logMissing tells of columns that were to be dealt with and that no file has
-// had, once.
-func logMissing(log *slog.Logger, sh *shape.Shape) {
-	for _, m := range sh.Missing() {
-		log.Warn("no file so far has a column of that name", "what", m.What, "column", m.Column)
-	}
 }
 
 // final is the error that a run ends with.

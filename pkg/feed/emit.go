@@ -47,13 +47,16 @@ func NewEmitter(out *Output, stats *Stats, key, eventType string, labels []recor
 		count: Count{EventType: eventType}, account: record.Account{EventType: eventType}}
 }
 
-// Row writes the record of a row, whose labels and key it sets. size is what
-// the row had in the answer.
+// Row writes the record of a row, whose key it sets, and its labels when it has
+// none. size is what the row had in the answer.
 func (e *Emitter) Row(rec *record.Record, size int) error {
 	e.count.Read++
 	e.account.Rows++
 	e.bytes(size)
-	rec.Labels, rec.Key = e.labels, e.key
+	rec.Key = e.key
+	if rec.Labels == nil {
+		rec.Labels = e.labels
+	}
 	begin := len(e.block)
 	e.block = record.AppendRecord(e.block, rec)
 	if len(e.block)-begin > maxRecord {
@@ -85,6 +88,24 @@ func (e *Emitter) Skip() {
 	e.count.SkippedDuplicate++
 	e.account.Rows++
 	e.account.SkippedDuplicate++
+}
+
+// Filter counts a row that a rule has dropped.
+func (e *Emitter) Filter(size int) {
+	e.count.Read++
+	e.count.Filtered++
+	e.account.Rows++
+	e.account.Filtered++
+	e.bytes(size)
+}
+
+// SampleOut counts a row that is not in the sample.
+func (e *Emitter) SampleOut(size int) {
+	e.count.Read++
+	e.count.SampledOut++
+	e.account.Rows++
+	e.account.SampledOut++
+	e.bytes(size)
 }
 
 // Fallback counts a row without a time of its own.

@@ -1,6 +1,10 @@
 package shape
 
-import "sf2loki/pkg/fnmatch"
+import (
+	"log/slog"
+
+	"sf2loki/pkg/fnmatch"
+)
 
 // Edit is what the rules made of one column.
 type Edit struct {
@@ -171,6 +175,16 @@ func (s *Shape) Missing() []Missing {
 	}
 	return missing
 }
+
+// WarnMissing logs what is Missing.
+func (s *Shape) WarnMissing(log *slog.Logger) {
+	for _, m := range s.Missing() {
+		log.Warn("nothing so far has a column of that name", "what", m.What, "column", m.Column)
+	}
+}
+
+// Drops tells whether a rule drops the field from every row.
+func (s *Shape) Drops(field string) bool { return s.cfg.Transforms.drops(field) }
 
 // Filtered counts the rows that each rule has dropped, by the rule's name.
 func (s *Shape) Filtered() map[string]int64 {

@@ -24,10 +24,13 @@ type row struct {
 // rowMaker makes records of rows.
 type rowMaker struct {
 	shape   *shape.Shape
+	typ     *shape.Type
 	columns *shape.Columns
 	names   [][]byte // that columns are for
 	row     feed.Row
 	line    []byte
+	edited  []byte // the line after the rules: line, or what is in changed
+	changed []byte
 	value   []byte
 	rec     record.Record
 }
@@ -62,15 +65,42 @@ func (m *rowMaker) read(sch *schema, raw json.RawMessage) (row, error) {
 	return r, nil
 }
 
-// record makes the record of the row that was read last.
+// record makes the record of the row that was read last and that the rules have
+// let pass.
 func (m *rowMaker) record(r *row, value []byte) *record.Record {
-	m.resolve()
-	m.line = m.row.AppendLine(m.line[:0])
-	m.rec = record.Record{Time: r.time, HasTime: true, Metadata: m.columns.Metadata(&m.row), Line: m.line, Value: value, Origin: []byte(r.id)}
+	labels, metadata := m.typ.Pairs(m.columns)
+	m.rec = record.Record{Time: r.time, HasTime: true, Labels: labels, Metadata: metadata, Line: m.edited, Value: value, Origin: []byte(r.id)}
 	if r.id == "" {
 		m.rec.Origin = nil
 	}
 	return &m.rec
+}
+
+// pass applies the rules to the row that was read last. false: it is dropped.
+func (m *rowMaker) pass() bool {
+	m.resolve()
+	if !m.columns.Take(&m.row) {
+		return false
+	}
+	m.line = m.row.AppendLine(m.line[:0])
+	m.edited = m.line
+	if m.columns.Edits() != nil {
+		m.changed = m.columns.AppendLine(m.changed[:0], m.line)
+		m.edited = m.changed
+	}
+	return true
+}
+
+// keep tells whether the row is in the sample: by its own identity, or by its
+// line when it has none.
+func (m *rowMaker) keep(r *row) bool {
+	switch {
+	case !m.typ.Sampled():
+		return true
+	case r.id != "":
+		return m.typ.Keep([]byte(r.id))
+	}
+	return m.typ.Keep(m.edited)
 }
 
 // resolve has the columns of the row at hand.
@@ -97,7 +127,8 @@ func (m *rowMaker) fallback(otherwise int64) int64 {
 	return otherwise
 }
 
-// write writes the row that was read last, unless it has been written before.
+// write writes the row that was read last, unless it has been written before or
+// is left out by rules or sample.
 // With advance the position moves to it; a row without a time never moves it.
 func (t *series) write(r *row, advance bool) error {
 	if t.Written(r.key, r.time, r.timed) {
@@ -111,8 +142,16 @@ func (t *series) write(r *row, advance bool) error {
 	case advance:
 		t.Advance(r.time, r.id)
 	}
-	t.rows.value = t.AppendToken(t.rows.value[:0])
-	err := t.emit.Row(t.rows.record(r, t.rows.value), len(r.raw))
+	var err error
+	switch {
+	case !t.rows.pass():
+		t.emit.Filter(len(r.raw))
+	case !t.rows.keep(r):
+		t.emit.SampleOut(len(r.raw))
+	default:
+		t.rows.value = t.AppendToken(t.rows.value[:0])
+		err = t.emit.Row(t.rows.record(r, t.rows.value), len(r.raw))
+	}
 	t.Wrote(r.key, r.time, r.timed)
 	return err
 }

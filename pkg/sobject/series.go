@@ -17,7 +17,9 @@ type series struct {
 	key  string
 	sch  *schema // nil until the object could be looked at
 	rows *rowMaker
-	emit *feed.Emitter
+
+	passed bool // a cycle has ended; guarded by Source.mu
+	emit   *feed.Emitter
 
 	*feed.Track // nil until the object could be looked at
 
@@ -65,8 +67,9 @@ func (t *series) learn(ctx context.Context) error {
 func (t *series) open() error {
 	cfg, name := &t.src.cfg, t.sch.name
 	t.key = Key(cfg.KeyPrefix, cfg.Window, name)
-	t.emit = feed.NewEmitter(&cfg.Output, t.src.stats, t.key, name, cfg.Shape.Labels(SourceLabel, name))
-	t.rows = &rowMaker{shape: cfg.Shape}
+	typ := cfg.Shape.Type(SourceLabel, name)
+	t.emit = feed.NewEmitter(&cfg.Output, t.src.stats, t.key, name, typ.Labels())
+	t.rows = &rowMaker{shape: cfg.Shape, typ: typ}
 	if err := t.load(); err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"iter"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -166,6 +167,7 @@ func (s *Source) once(ctx context.Context) error {
 		})
 	}
 	workers.Wait()
+	s.cfg.Shape.WarnMissing(s.log)
 	return sum.err(len(s.series))
 }
 
@@ -258,6 +260,7 @@ func (t *series) turn(ctx context.Context, slots chan struct{}) (time.Duration, 
 	err := t.pull(ctx)
 	took := time.Since(begin)
 	<-slots
+	t.src.passed(t)
 	wait := jitter(t.poll())
 	if err == nil {
 		return max(wait-took, 0), nil
@@ -273,6 +276,18 @@ func (t *series) turn(ctx context.Context, slots chan struct{}) (time.Duration, 
 		}
 	}
 	return jitter(min(t.poll(), retryFailed)), nil
+}
+
+// passed notes the end of a cycle. Once every object has had one, it is known
+// which columns none of them has.
+func (s *Source) passed(t *series) {
+	s.mu.Lock()
+	t.passed = true
+	all := !slices.ContainsFunc(s.series, func(o *series) bool { return !o.passed })
+	s.mu.Unlock()
+	if all {
+		s.cfg.Shape.WarnMissing(s.log)
+	}
 }
 
 // jitter is a tenth more or less than d, so that many programs do not ask at the
