@@ -133,7 +133,7 @@ func newVLTenant(t *testing.T) *vlTenant {
 // query calls f for each line of an answer.
 func (v *vlTenant) query(t *testing.T, logsQL string, f func(line []byte)) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	for _, path := range []string{"/internal/force_flush", "/select/logsql/query?query=" + url.QueryEscape(logsQL)} {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, v.URL+path, nil)
