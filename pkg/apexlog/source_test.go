@@ -157,7 +157,7 @@ func (b *bench) run(f func(context.Context) error) ([]line, error) {
 		}
 	}
 	for _, c := range b.last.Stats().Totals().Types {
-		if c.Read != c.Written+c.SkippedDuplicate+c.DeadLettered {
+		if c.Read != c.Written+c.Filtered+c.SampledOut+c.SkippedDuplicate+c.DeadLettered {
 			b.t.Errorf("the account does not balance: %+v", c)
 		}
 	}
