@@ -90,7 +90,7 @@ func TestTenThousandEvents(t *testing.T) {
 		if n := len(r.bus.Calls("GetSchema")); n != len(names) {
 			t.Errorf("%d schemas were fetched, want %d", n, len(names))
 		}
-		if n := run.Stats().Totals().Schemas; n != len(names) {
+		if n := run.totals().Schemas; n != len(names) {
 			t.Errorf("%d schemas are known", n)
 		}
 		run.end()
@@ -144,7 +144,7 @@ func TestTimes(t *testing.T) { // #20, #42, Z11
 				t.Errorf("event %d is of %v", i, time.Unix(0, got).UTC())
 			}
 		}
-		if c := run.Stats().Totals().Types[0]; c.Fallbacks != 3 {
+		if c := run.totals().Types[0]; c.Fallbacks != 3 {
 			t.Errorf("counted %+v", c)
 		}
 		r.out = newOutput()
@@ -209,7 +209,7 @@ func TestUndecodable(t *testing.T) { // #43, Z15, peers 60
 				t.Errorf("letter %d is %s", i, l.Raw)
 			}
 		}
-		totals := run.Stats().Totals()
+		totals := run.totals()
 		if c := totals.Types[0]; c.Read != 6 || c.Written != 2 || c.DeadLettered != 4 || totals.Letters["decode_error"].Entries != 4 {
 			t.Errorf("counted %+v", totals)
 		}

@@ -151,9 +151,15 @@ func (r *rig) wantNumbers(want []string) {
 	}
 }
 
+// totals are the counters when all is quiet.
+func (run *running) totals() Totals {
+	synctest.Wait()
+	return run.Stats().Totals()
+}
+
 // topic is the count of one topic.
 func (run *running) topic(name string) TopicCount {
-	for _, c := range run.Stats().Totals().Topics {
+	for _, c := range run.totals().Topics {
 		if c.Topic == name {
 			return c
 		}

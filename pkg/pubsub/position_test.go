@@ -82,7 +82,7 @@ func TestResume(t *testing.T) {
 			run := r.start()
 			r.out.waitEvents(len(c.want))
 			r.wantNumbers(c.want)
-			if c.stored == "rubbish" && run.Stats().Totals().LoadErrors != 1 {
+			if c.stored == "rubbish" && run.totals().LoadErrors != 1 {
 				t.Error("not counted")
 			}
 			run.end()

@@ -64,7 +64,7 @@ pubsub:
 		if at, _ := parsePosition(string(letter.Value), r.org.ID); b64(at.id) != b64(garbage[0]) {
 			t.Errorf("the position is %s", letter.Value)
 		}
-		c := run.Stats().Totals().Types[0]
+		c := run.totals().Types[0]
 		if c.Read != 5 || c.Written != 2 || c.Filtered != 2 || c.DeadLettered != 1 {
 			t.Errorf("counted %+v", c)
 		}
@@ -106,7 +106,7 @@ func TestSample(t *testing.T) {
 				t.Errorf("%s is not in the sample", w.Origin)
 			}
 		}
-		c := run.Stats().Totals().Types[0]
+		c := run.totals().Types[0]
 		if c.Written != int64(len(want)) || c.SampledOut != 200-c.Written || len(want) < 60 || len(want) > 140 {
 			t.Errorf("counted %+v, want %d", c, len(want))
 		}

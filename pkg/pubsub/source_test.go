@@ -35,7 +35,7 @@ func TestPull(t *testing.T) {
 		if err := run.end(); !errors.Is(err, errStop) {
 			t.Errorf("the end is %v", err)
 		}
-		c := run.Stats().Totals().Types[0]
+		c := run.totals().Types[0]
 		if c.Read != 250 || c.Written != 250 || c.EventType != "Order_Shipped__e" {
 			t.Errorf("counted %+v", c)
 		}
