@@ -42,6 +42,9 @@ lint: ## gofmt, vet, staticcheck, shellcheck, shfmt, manual pages
 	shellcheck $(SHELLS)
 	mandoc -T lint -W warning man/*
 
+test-sql: ## test tables of dead letters with DuckDB and Iceberg (needs npm; large downloads)
+	cd scripts/dl-iceberg && $(GO) vet . && $(GO) test .
+
 fuzz: ## run each fuzz target for FUZZTIME (10s)
 	@$(GO) test -list '^Fuzz' $(PKG) | awk '/^Fuzz/ { t[n++] = $$1 } /^ok/ { while (n) print $$2, t[--n] }' | \
 	while read -r pkg target; do \
