@@ -158,7 +158,7 @@ func (e *Engine) runsError() error {
 	runs := &e.in.runs
 	switch {
 	case runs.status != 0:
-		return sysexits.Errorf(sysexits.Code(runs.status), "the input is incomplete: %s ended with status %d", runs.what, runs.status)
+		return sysexits.Errorf(sysexits.Told(runs.status), "the input is incomplete: %s ended with status %d", runs.what, runs.status)
 	case runs.lost && len(runs.open) == 0:
 		return sysexits.Errorf(sysexits.TempFail, "the input is incomplete: of more than %d runs at a time some never told their end", mostRuns)
 	case len(runs.open) > 0:

@@ -190,8 +190,9 @@ func (e *Engine) hold(r *request, v *Verdict) {
 	r.batch.decide(i, entryMoved)
 	r.batch.notSpotless()
 	e.popGroup(r.batch)
-	r.stream.held = append(r.stream.held, b)
-	r.stream.heldUntil = e.now() + maxBackoff
+	if r.stream.held = append(r.stream.held, b); len(r.stream.held) == 1 {
+		r.stream.heldUntil = e.now() + maxBackoff
+	}
 	r.stream.notBefore = 0
 }
 
@@ -248,23 +249,23 @@ func (e *Engine) troubled(r *request, v *Verdict) {
 		wait = max(wait, v.RetryAfter)
 	}
 	if r.batch.heldAlone {
-		// It says nothing about the server: that is why it is held.
+		// It says nothing about a server that stores others: that is why it is held.
+		if !e.storedAny {
+			e.noteTrouble(v, now)
+		}
 		st.heldUntil = now + max(wait, maxBackoff)
 		r.batch.verdict = *v
 		r.batch.tried = e.in.ended
 		st.held = append(st.held[1:], st.held[0])
 		return
 	}
+	e.noteTrouble(v, now)
 	st.notBefore = now + wait
 	if st.trouble == nil {
 		st.trouble = &trouble{since: now}
 	}
 	st.trouble.verdict = *v
 	st.trouble.tries++
-	if e.failingSince == never {
-		e.failingSince = now
-	}
-	e.lastTrouble = *v
 	if !tenantWide(v.Class) {
 		return
 	}
@@ -274,10 +275,19 @@ func (e *Engine) troubled(r *request, v *Verdict) {
 	if e.failures++; e.outage() {
 		e.gate = max(e.gate, now+e.outageBackoff.Next())
 	}
-	if v.Class == Misconfigured || v.Class == NotLoki {
-		if e.misconfiguredSince == never {
-			e.misconfiguredSince = now
-		}
+}
+
+// noteTrouble remembers since when nothing goes well, and why.
+func (e *Engine) noteTrouble(v *Verdict, now time.Duration) {
+	if e.failingSince == never {
+		e.failingSince = now
+	}
+	e.lastTrouble = *v
+	if v.Class != Misconfigured && v.Class != NotLoki {
+		return
+	}
+	if e.misconfigured++; e.misconfiguredSince == never {
+		e.misconfigured, e.misconfiguredSince = 1, now
 	}
 }
 
@@ -289,7 +299,7 @@ func (e *Engine) outage() bool { return e.failures >= 2*e.cfg.InFlight }
 func (e *Engine) checkPatience(now time.Duration) {
 	v := &e.lastTrouble
 	misconfigured := v.Class == Misconfigured || v.Class == NotLoki
-	if e.misconfiguredSince != never && misconfigured && !e.storedAny {
+	if e.misconfiguredSince != never && e.misconfigured > 1 && misconfigured && !e.storedAny {
 		if at := e.misconfiguredSince + e.cfg.MisconfigAfter; at > now {
 			e.kickBy(at)
 		} else {

@@ -73,6 +73,9 @@ func (e *Engine) dispatch(now time.Duration) {
 		st := e.ready[0]
 		e.ready[0] = nil
 		e.ready = e.ready[1:]
+		if st.place != placeReady {
+			continue // it was placed anew since
+		}
 		st.place = placeBusy // nobody else puts it into the schedule meanwhile
 		r := e.prepare(st, now)
 		switch {

@@ -25,67 +25,56 @@ func (v *Verdict) unknown() bool {
 // unexplained takes in a 400 whose text is not known.
 func (e *Engine) unexplained(r *request, v *Verdict) {
 	switch {
-	case e.blames(r, v, "the text of this refusal is not known: --log-level debug shows it, `loki-push probe` looks for the cause"):
+	case e.blames(r):
 		e.served(r.stream)
 		e.isolate(r, v)
 	case len(r.entries) > 1:
 		r.batch.notSpotless()
 		e.bisect(r)
 	default:
-		e.suspend(r, v)
+		e.suspend(r, v, "the text of this refusal is not known: --log-level debug shows it, `loki-push probe` looks for the cause")
 	}
 }
 
 // tooLarge takes in that a request is larger than something takes.
 func (e *Engine) tooLarge(r *request, v *Verdict) {
-	blamed := e.blames(r, v, "a limit between here and the server refuses single entries: raise it, or lower --max-line-bytes")
+	blamed := e.blames(r)
+	if blamed {
+		e.served(r.stream)
+	}
 	switch {
 	case len(r.entries) > 1:
-		if blamed {
-			e.served(r.stream)
-		}
 		e.learn(r, v)
 		e.halve(r)
 	case blamed:
-		e.served(r.stream)
 		r.batch.notSpotless()
 		e.refuse(r, r.entries[0], record.Oversized, v, false)
 		e.popGroup(r.batch)
 	default:
-		e.suspend(r, v)
+		e.suspend(r, v, breakerCure(record.Oversized))
 	}
 }
 
 // blames tells whether something was stored since the first such refusal of
-// the entries. If not, it makes a wrong configuration of v.
-func (e *Engine) blames(r *request, v *Verdict, hint string) bool {
+// the entries.
+func (e *Engine) blames(r *request) bool {
 	g := r.group
 	if g.doubted == 0 {
 		g.doubted = e.successes + 1
 	}
-	if e.successes >= g.doubted {
-		return true
-	}
-	if e.misconfiguredSince == never {
-		e.misconfiguredSince = e.now()
-	}
-	if e.failingSince == never {
-		e.failingSince = e.misconfiguredSince
-	}
-	e.lastTrouble = *v
-	e.lastTrouble.Class, e.lastTrouble.Code, e.lastTrouble.Hint = Misconfigured, sysexits.Config, hint
-	return false
+	return e.successes >= g.doubted
 }
 
 // suspend holds an entry until something else has been stored.
-func (e *Engine) suspend(r *request, v *Verdict) {
+func (e *Engine) suspend(r *request, v *Verdict, hint string) {
 	if !r.batch.heldAlone {
 		e.hold(r, v)
 	}
 	if !slices.Contains(e.suspended, r.stream) {
 		e.suspended = append(e.suspended, r.stream)
 	}
-	doubt := e.lastTrouble
+	doubt := *v
+	doubt.Class, doubt.Code, doubt.Hint = Misconfigured, sysexits.Config, hint
 	e.logOnce(Misconfigured, &doubt, r, slog.LevelWarn, "refused in a way that proves nothing while nothing else is stored: it is held and tried again")
 	e.troubled(r, &doubt)
 }

@@ -189,6 +189,7 @@ type Engine struct {
 	failures           int // bad answers about everything in a row
 	failingSince       time.Duration
 	misconfiguredSince time.Duration
+	misconfigured      int // answers since then; one alone ends nothing
 	lastSuccess        time.Duration
 	lastTrouble        Verdict
 	outageBackoff      *backoff.Backoff

@@ -192,3 +192,24 @@ func TestLagIsNeverNegative(t *testing.T) {
 		}
 	})
 }
+
+// One refusal that proves nothing does not end a run that is slow on its own
+// account before it has tried anything else.
+func TestOneDoubtfulAnswerEndsNothing(t *testing.T) {
+	bubble(t, func(t *testing.T, tr *trial) {
+		tr.cfg.BatchEntries = 1
+		tr.cfg.Egress.BytesPerSecond, tr.cfg.StreamRate = 1, 0
+		tr.typed("A", "k", "0", "POISON"+strings.Repeat("x", 100), time.Minute)
+		tr.typed("B", "k", "1", "good", time.Minute)
+		tr.loki.script = func(_ int, p *modelPush) *Answer {
+			if strings.HasPrefix(p.entries[0].line, "POISON") {
+				return &Answer{Status: 400}
+			}
+			return nil
+		}
+		tr.start()
+		if tr.err != nil || len(tr.letters) != 1 || tr.last("k") != "1" {
+			t.Errorf("%v, letters %v, last %q", tr.err, tr.reasons(), tr.last("k"))
+		}
+	})
+}
