@@ -344,6 +344,7 @@ func (e *Engine) Run(ctx context.Context, in io.Reader, acks io.Writer) error {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.begun = true // whoever still reads begins nothing any more
 	e.logEnd()
 	return e.result()
 }

@@ -145,11 +145,11 @@ func (t *tracker) add(p position) int32 {
 		p.token, p.account = nil, nil
 		t.nokey++
 	}
-	t.nodes[id] = node{
-		seq: t.seq, keyless: t.nokey, keylessTop: t.nokey, time: p.time, hasTime: p.hasTime, token: p.token, key: key, prev: k.tail,
-	}
+	n := &t.nodes[id] // all zero
+	n.seq, n.keyless, n.keylessTop = t.seq, t.nokey, t.nokey
+	n.time, n.hasTime, n.token, n.key, n.prev = p.time, p.hasTime, p.token, key, k.tail
 	if p.account != nil {
-		t.nodes[id].account = bytes.Clone(p.account)
+		n.account = bytes.Clone(p.account)
 		t.kept += len(p.account)
 	}
 	if k.tail != 0 {
