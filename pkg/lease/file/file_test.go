@@ -1,0 +1,143 @@
+package file
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"sf2loki/pkg/checkpoint"
+	docfile "sf2loki/pkg/checkpoint/file"
+	"sf2loki/pkg/lease"
+	"sf2loki/pkg/sysexits"
+)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func record(holder, term string, count uint64) lease.Record {
+	return lease.Record{Holder: holder, Epoch: 1, TTL: time.Minute, Renewed: time.Now(), Term: term, Count: count}
+}
+
+func TestWriteAndRead(t *testing.T) {
+	b := New("lease", filepath.Join(t.TempDir(), "lease"), time.Millisecond)
+	if _, _, err := b.Read(t.Context()); !errors.Is(err, checkpoint.ErrNotFound) {
+		t.Fatalf("nothing there: %v", err)
+	}
+	gen, err := b.Write(t.Context(), record("a", "1", 1), "")
+	must(t, err)
+	r, now, err := b.Read(t.Context())
+	if err != nil || r.Holder != "a" || now != gen {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if _, err := b.Write(t.Context(), record("b", "2", 1), ""); !errors.Is(err, checkpoint.ErrConflict) {
+		t.Errorf("a second first: %v", err)
+	}
+	next, err := b.Write(t.Context(), record("a", "1", 2), gen)
+	must(t, err)
+	if _, err := b.Write(t.Context(), record("b", "2", 2), gen); !errors.Is(err, checkpoint.ErrConflict) {
+		t.Errorf("an old generation: %v", err)
+	}
+	must(t, os.WriteFile(b.path, []byte(`{"holder":`), 0o600))
+	_, gen, err = b.Read(t.Context())
+	if !errors.Is(err, lease.ErrCorrupt) || gen == "" || gen == next {
+		t.Errorf("half a lease: %q, %v", gen, err)
+	}
+	_, err = b.Write(t.Context(), record("b", "2", 3), gen)
+	must(t, err)
+}
+
+func TestWhatIsNoLease(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.Mkdir(filepath.Join(dir, "dir"), 0o700))
+	must(t, unix.Mkfifo(filepath.Join(dir, "fifo"), 0o600))
+	for name, want := range map[string]sysexits.Code{
+		"dir": sysexits.CantCreat, "fifo": sysexits.CantCreat, "none/lease": sysexits.CantCreat,
+	} {
+		b := New(name, filepath.Join(dir, name), time.Millisecond)
+		_, _, err := b.Read(t.Context())
+		_, werr := b.Write(t.Context(), record("a", "1", 1), "")
+		if sysexits.Of(err) != want || sysexits.Of(werr) != want {
+			t.Errorf("%s: %v (%d), %v (%d)", name, err, sysexits.Of(err), werr, sysexits.Of(werr))
+		}
+	}
+}
+
+// Somebody who stopped while having the lock keeps nobody from leading.
+func TestLockThatStays(t *testing.T) {
+	b := New("lease", filepath.Join(t.TempDir(), "lease"), 10*time.Millisecond)
+	f, err := os.Create(b.path + ".lock")
+	must(t, err)
+	defer f.Close()
+	must(t, unix.Flock(int(f.Fd()), unix.LOCK_EX))
+	_, err = b.Write(t.Context(), record("a", "1", 1), "")
+	must(t, err)
+}
+
+// NFS rules: without locks two may both think that they took the lease, but
+// who is overwritten while pausing learns it, and commits of one are accepted.
+func TestOverwrittenWhilePausing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lease")
+	b := New("lease", path, 50*time.Millisecond)
+	b.lockless = true
+	done := make(chan error)
+	go func() {
+		_, err := b.Write(context.Background(), record("a", "1", 1), "")
+		done <- err
+	}()
+	for {
+		if r, _, err := b.Read(t.Context()); err == nil && r.Holder == "a" {
+			break
+		}
+	}
+	must(t, os.WriteFile(path+".b", record("b", "2", 1).Marshal(), 0o600))
+	must(t, os.Rename(path+".b", path))
+	if err := <-done; !errors.Is(err, checkpoint.ErrConflict) {
+		t.Errorf("the one who was overwritten: %v", err)
+	}
+}
+
+// Many contenders without locks, round after round: epochs only grow, and no
+// two terms have the same.
+func TestContendersWithoutLocks(t *testing.T) {
+	dir := t.TempDir()
+	document := docfile.New("document", filepath.Join(dir, "document"))
+	var mu sync.Mutex
+	seen := map[uint64]string{}
+	var wg sync.WaitGroup
+	for _, id := range []string{"a", "b", "c", "d"} {
+		wg.Go(func() {
+			b := New("lease", filepath.Join(dir, "lease"), 5*time.Millisecond)
+			b.lockless = true
+			for range 5 {
+				e := lease.New(lease.Config{Backend: b, Fences: []checkpoint.Store{document}, ID: id,
+					TTL: 600 * time.Millisecond, Renew: 50 * time.Millisecond, Log: slog.New(slog.DiscardHandler)})
+				term, err := e.Acquire(context.Background(), 30*time.Second)
+				if err != nil {
+					t.Errorf("%s: %v", id, err)
+					return
+				}
+				mu.Lock()
+				if other, twice := seen[term.Epoch()]; twice {
+					t.Errorf("%s and %s both lead in epoch %d", other, id, term.Epoch())
+				}
+				seen[term.Epoch()] = id
+				mu.Unlock()
+				if err := term.End(context.Background()); err != nil && !errors.Is(err, lease.ErrLost) {
+					t.Errorf("%s: %v", id, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
