@@ -10,7 +10,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"ckpt": main})
+	testscript.Main(m, map[string]func(){"ckpt": main, "ckpt-worker": worker})
 }
 
 var update = flag.Bool("update", false, "write what the scripts compare")
