@@ -77,7 +77,7 @@ func startVictoriaLogs() (string, error) {
 	l.Close()
 	cmd := exec.Command(filepath.Join(strings.TrimSpace(string(out)), "victoria-logs"),
 		"-storageDataPath="+dir, "-httpListenAddr="+addr, "-loki.disableMessageParsing", "-retentionPeriod=100y",
-		"-futureRetention=2d", "-inmemoryDataFlushInterval=1s", "-loggerLevel=ERROR")
+		"-futureRetention=2d", "-search.maxQueryDuration=10m", "-inmemoryDataFlushInterval=1s", "-loggerLevel=ERROR")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	started := make(chan error)
 	exited := make(chan error, 1)
