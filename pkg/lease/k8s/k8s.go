@@ -67,14 +67,15 @@ func usualConfig() (*rest.Config, error) {
 // String names the lease.
 func (b *Backend) String() string { return "k8s://" + b.namespace + "/" + b.name }
 
-// Read tells what the Lease says.
+// Read tells what the Lease says. Attempts are the caller's affair, in both
+// directions.
 func (b *Backend) Read(ctx context.Context) (lease.Record, checkpoint.Generation, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var l coordinationv1.Lease
 	client, err := b.connect()
 	if err == nil {
-		err = client.Get().Namespace(b.namespace).Resource("leases").Name(b.name).Do(ctx).Into(&l)
+		err = client.Get().MaxRetries(0).Namespace(b.namespace).Resource("leases").Name(b.name).Do(ctx).Into(&l)
 	}
 	if apierrors.IsNotFound(err) {
 		err = checkpoint.ErrNotFound
@@ -95,13 +96,13 @@ func (b *Backend) Write(ctx context.Context, r lease.Record, ifGen checkpoint.Ge
 		return "", err
 	}
 	l := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: b.name}}
-	request := client.Post().Namespace(b.namespace).Resource("leases")
+	request := client.Post().MaxRetries(0).Namespace(b.namespace).Resource("leases")
 	if ifGen != "" {
 		if b.last != nil && b.last.ResourceVersion == string(ifGen) {
 			l = b.last.DeepCopy() // labels and owners stay
 		}
 		l.ResourceVersion = string(ifGen)
-		request = client.Put().Namespace(b.namespace).Resource("leases").Name(b.name)
+		request = client.Put().MaxRetries(0).Namespace(b.namespace).Resource("leases").Name(b.name)
 	}
 	fill(l, r)
 	var made coordinationv1.Lease
