@@ -54,6 +54,7 @@ fuzz: ## run each fuzz target for FUZZTIME (10s)
 
 chaos: ## kill stages of pipelines at random, KILLS times (200), by SEED
 	PIPETEST_KILLS='$(KILLS)' PIPETEST_SEED='$(SEED)' $(GO) test -count=1 -v -timeout 1h -run '^TestKill$$' ./scripts/pipetest
+	$(GO) test -count=1 -v -timeout 1h -run '^TestContenders' ./cmd/ckpt -blows 50
 
 large: ## push a file of FILE_MB (200) into a simulated Loki and into VictoriaLogs
 	PIPETEST_FILE_MB='$(FILE_MB)' $(GO) test -count=1 -v -timeout 1h -run '^TestLargeFile$$' ./scripts/pipetest

@@ -250,12 +250,12 @@ func (a *arena) restartEnded() {
 	}
 }
 
-func (a *arena) fight(kinds []string) {
+// enter starts the contenders and waits until one leads.
+func (a *arena) enter() {
 	t := a.t
 	a.runs, a.cut = map[string]*exec.Cmd{}, map[string]bool{}
 	a.rng = rand.New(rand.NewPCG(*seed, 7))
-	ids := []string{"a", "b", "c"}
-	for _, id := range ids {
+	for _, id := range []string{"a", "b", "c"} {
 		a.start(id)
 	}
 	t.Cleanup(func() {
@@ -264,12 +264,18 @@ func (a *arena) fight(kinds []string) {
 			_ = cmd.Process.Kill()
 			_ = cmd.Wait()
 		}
-		_ = syscall.Kill(-pid, syscall.SIGKILL)
+		if pid > 0 {
+			_ = syscall.Kill(-pid, syscall.SIGKILL)
+		}
 	})
+	await(t, "leader", func() bool { id, _, _ := a.leader(); return id != "" })
+}
+
+func (a *arena) fight(kinds []string) {
+	a.enter()
 	stop := make(chan struct{})
 	watched := make(chan struct{})
 	go a.watch(stop, watched)
-	await(t, "leader", func() bool { id, _, _ := a.leader(); return id != "" })
 	var done []string
 	for range *blows {
 		done = append(done, a.blow(kinds))
@@ -325,12 +331,42 @@ func (a *arena) judge(done []string) {
 	t.Logf("%d blows, %d terms, %d commits: %s", len(done), len(starts), len(commits), strings.Join(done, ", "))
 }
 
-func TestContendersFile(t *testing.T) {
+// A leader that is killed with everything below it is followed within the ttl
+// and two seconds, and what it had committed stays.
+func TestFailover(t *testing.T) {
+	a := fileArena(t)
+	a.enter()
+	for range 3 {
+		id, pid, _ := a.leader()
+		a.progress()
+		start := time.Now()
+		must(t, a.runs[id].Process.Kill())
+		_ = syscall.Kill(-pid, syscall.SIGKILL)
+		stored := position(t, a.document, "k")
+		a.progress(id)
+		if took := time.Since(start); took > chaosTTL+2*time.Second {
+			t.Errorf("the next leader's first commits took %v", took)
+		} else {
+			t.Logf("%v after the kill", took)
+		}
+		if now := position(t, a.document, "k"); now <= stored {
+			t.Errorf("the position was %d and is %d", stored, now)
+		}
+		a.restartEnded()
+	}
+	a.judge(nil)
+}
+
+func fileArena(t *testing.T) *arena {
 	dir := t.TempDir()
 	a := &arena{t: t, lease: filepath.Join(dir, "lease"), document: filepath.Join(dir, "state.json"), log: filepath.Join(dir, "log"),
 		env: func(string) []string { return nil }}
 	a.read = func() (int, bool) { return position(t, a.document, "k"), true }
-	a.fight([]string{"kill all", "kill ckpt", "kill command", "stop all", "stop ckpt", "stop standby", "remove"})
+	return a
+}
+
+func TestContendersFile(t *testing.T) {
+	fileArena(t).fight([]string{"kill all", "kill ckpt", "kill command", "stop all", "stop ckpt", "stop standby", "remove"})
 }
 
 func TestContendersObject(t *testing.T) {
