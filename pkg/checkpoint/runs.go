@@ -36,17 +36,9 @@ func (r *Runs) Note(text []byte) error {
 		r.open = slices.Delete(r.open, i, i+1)
 	}
 	if *run.Status != 0 && r.told == nil {
-		r.told = sysexits.Errorf(exitStatus(*run.Status), "%s, before us in the pipe, ended with status %d", run.Program, *run.Status)
+		r.told = sysexits.Errorf(sysexits.Told(*run.Status), "%s, before us in the pipe, ended with status %d", run.Program, *run.Status)
 	}
 	return nil
-}
-
-// exitStatus keeps a status that no process can have from becoming 0.
-func exitStatus(status int) sysexits.Code {
-	if status < 1 || status > 255 {
-		return sysexits.Software
-	}
-	return sysexits.Code(status)
 }
 
 // Err is the first status other than 0 that was told; a run that began and

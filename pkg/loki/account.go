@@ -50,9 +50,11 @@ func (l *Lag) observe(lag time.Duration) {
 func (a *SourceAccount) refuse(r record.Reason) { a.Refused[r]++ }
 
 // Beyond mostAccounts sources and event types, which is more than an org has,
-// all others share an account, so that no input fills the memory or the metrics.
+// all others share an account, as those with very long names do, so that no
+// input fills the memory or the metrics.
 const (
 	mostAccounts = 1000
+	longAccount  = 4096
 	otherAccount = "other"
 )
 
@@ -70,7 +72,7 @@ func (e *Engine) accountOfLabels(labels []record.Pair) *SourceAccount {
 	}
 	key := string(source) + "\x00" + string(eventType)
 	a := e.accounts[key]
-	if a == nil && len(e.accounts) >= mostAccounts {
+	if a == nil && (len(e.accounts) >= mostAccounts || len(key) > longAccount) {
 		source, eventType = []byte(otherAccount), []byte(otherAccount)
 		key = otherAccount + "\x00" + otherAccount
 		a = e.accounts[key]

@@ -1,7 +1,6 @@
 package loki
 
 import (
-	"bytes"
 	"fmt"
 	"time"
 	"unicode/utf8"
@@ -56,11 +55,6 @@ func (l *Limits) CheckLabels(labels []record.Pair) *Problem {
 		if p := checkLabelName(name); p != nil {
 			return p
 		}
-		for j := range labels[:i] {
-			if bytes.Equal(labels[j].Name, name) {
-				return problem(record.InvalidLabels, "label %q is there twice", name)
-			}
-		}
 		if len(value) == 0 {
 			continue
 		}
@@ -75,11 +69,37 @@ func (l *Limits) CheckLabels(labels []record.Pair) *Problem {
 			return problem(record.InvalidLabels, "value of label %q holds U+FFFD or invalid UTF-8", name)
 		}
 	}
+	if name := repeated(labels); name != nil {
+		return problem(record.InvalidLabels, "label %q is there twice", name)
+	}
 	if sent == 0 {
 		return problem(record.InvalidLabels, "no label with a value")
 	}
 	if l.Labels > 0 && sent > l.Labels {
 		return problem(record.InvalidLabels, "%d labels, limit %d", sent, l.Labels)
+	}
+	return nil
+}
+
+// fewPairs are compared with each other faster than they are put into a map.
+const fewPairs = 32
+
+// repeated returns a name that two pairs have.
+func repeated(pairs []record.Pair) []byte {
+	if len(pairs) > fewPairs {
+		seen := make(map[string]struct{}, len(pairs))
+		for i := range pairs {
+			seen[string(pairs[i].Name)] = struct{}{}
+			if len(seen) == i {
+				return pairs[i].Name
+			}
+		}
+		return nil
+	}
+	for i := range pairs {
+		if hasPair(pairs[:i], pairs[i].Name) {
+			return pairs[i].Name
+		}
 	}
 	return nil
 }

@@ -74,7 +74,10 @@ func (c *Client) Endpoint() string { return c.endpoint }
 // Close closes idle connections.
 func (c *Client) Close() { c.transport.CloseIdleConnections() }
 
-var errTimeout = errors.New("no answer in time")
+var (
+	errTimeout = errors.New("no answer in time")
+	errEarly   = errors.New("the server says that it has stored the request before it has the whole of it")
+)
 
 // Push sends one request and returns what came back; it never retries and never
 // follows a redirect. push is an uncompressed PushRequest (AppendPush); it may
@@ -100,11 +103,16 @@ func (c *Client) Push(ctx context.Context, push []byte) Answer {
 		answer.Err = c.explain(ctx, limited, err)
 		return answer
 	}
+	early := resp.StatusCode < 300 && !body.taken.Load()
 	answer.Status = resp.StatusCode
+	answer.secrets = secretsOf(req.Header)
 	answer.ContentType = resp.Header.Get("Content-Type")
 	answer.Location = redactLocation(resp.Header.Get("Location"))
 	answer.RetryAfter = min(c.retryAfter(resp.Header), c.maxRetryAfter)
 	answer.Body, err = readBody(resp.Body, cancel)
+	if early && err == nil {
+		err = errEarly
+	}
 	if err != nil {
 		answer.Err = c.explain(ctx, limited, err)
 	}

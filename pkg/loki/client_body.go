@@ -31,6 +31,8 @@ type payload struct {
 	gz   *gzip.Writer
 	refs atomic.Int32
 	home *sync.Pool
+
+	taken atomic.Bool // the transport has read it to its end
 }
 
 // encode compresses a PushRequest. The caller releases the payload.
@@ -40,6 +42,7 @@ func (p *payloads) encode(push []byte) (*payload, error) {
 		b = &payload{home: &p.pool}
 	}
 	b.refs.Store(1)
+	b.taken.Store(false)
 	if p.encoding == JSON {
 		if err := b.encodeJSON(push); err != nil {
 			b.release()
@@ -106,7 +109,9 @@ func (r *payloadReader) Read(p []byte) (int, error) {
 		return 0, io.EOF
 	}
 	n := copy(p, r.payload.buf[r.read:])
-	r.read += n
+	if r.read += n; r.read == len(r.payload.buf) {
+		r.payload.taken.Store(true)
+	}
 	return n, nil
 }
 

@@ -275,7 +275,7 @@ func (e *Engine) retime(rec *record.Record, set *labelSet) (int64, []record.Pair
 	ts, md := rec.Time, rec.Metadata
 	late := e.cfg.Times == TimeClamp && e.cfg.Limits.MaxAge > 0 && e.wall() > ts+int64(e.cfg.Limits.MaxAge)
 	moved := e.cfg.Times == TimeNow || late
-	if !moved && len(set.demoted) == 0 {
+	if set.problem != nil || !moved && len(set.demoted) == 0 {
 		return ts, md
 	}
 	e.metadata = append(e.metadata[:0], md...)

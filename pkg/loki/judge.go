@@ -24,7 +24,7 @@ func Judge(a Answer) Verdict {
 	if a.Err != nil || a.Status == 0 {
 		return judgeSilence(v, a.Err)
 	}
-	v.Detail = cleanDetail(a.Body)
+	v.Detail = cleanDetail(hide(a.Body, a.secrets))
 	b := newBody(a)
 	switch {
 	case a.Status == http.StatusNoContent:
@@ -79,6 +79,8 @@ func judgeSilence(v Verdict, err error) Verdict {
 func judgeOK(v Verdict, a Answer, b *body) Verdict {
 	text := bytes.TrimSpace(a.Body)
 	switch {
+	case b.cut:
+		return misconfigured(v, "an answer of 200 with a body longer than any that Loki writes")
 	case len(text) == 0, json.Valid(text) && !reportsError(text):
 		return Verdict{Class: Stored, Status: a.Status}
 	case b.html, text[0] == '{', text[0] == '[':

@@ -23,6 +23,8 @@ type Answer struct {
 	RetryAfter  time.Duration // what the server asked for, capped; 0 nothing
 	Err         error         // no answer: transport, time-out, context; holds no secret
 	Sent        int64         // bytes of the request's body as sent, compressed
+
+	secrets []string // what the request proved itself with, for the server may quote it
 }
 
 // Class says what an answer proves and who is at fault.

@@ -41,6 +41,10 @@ func newLabelCache() labelCache {
 	return labelCache{sets: map[uint64][]*labelSet{}, seed: maphash.MakeSeed()}
 }
 
+// largeSet is larger than any set that Loki takes by default. Such sets are
+// not remembered: many of them would fill the memory.
+const largeSet = 64 << 10
+
 func (c *labelCache) get(e *Engine, labels []record.Pair) *labelSet {
 	if c.last != nil && equalPairs(c.last.came, labels) {
 		return c.last
@@ -65,6 +69,10 @@ func (c *labelCache) get(e *Engine, labels []record.Pair) *labelSet {
 		c.n = 1
 	}
 	set := e.newLabelSet(labels)
+	if MetadataBytes(labels) > largeSet {
+		c.n--
+		return set
+	}
 	c.sets[sum] = append(c.sets[sum], set)
 	c.use(e, set)
 	return set
@@ -118,6 +126,9 @@ func (e *Engine) newLabelSet(labels []record.Pair) *labelSet {
 		}
 	}
 	set.problem = e.cfg.Limits.CheckLabels(e.withHour(set.labels, 0))
+	if most := e.cfg.Limits.Metadata; set.problem == nil && most > 0 && len(set.demoted) > most {
+		set.problem = problem(record.MetadataTooMany, "%d labels that become structured metadata, limit %d", len(set.demoted), most)
+	}
 	return set
 }
 

@@ -1,6 +1,7 @@
 package loki
 
 import (
+	"bytes"
 	"encoding/base64"
 	"fmt"
 	"log/slog"
@@ -42,6 +43,30 @@ func (b basic) authorize(h http.Header) error {
 	}
 	h["Authorization"] = []string{"Basic " + base64.StdEncoding.EncodeToString([]byte(b.user+":"+password))}
 	return nil
+}
+
+// secretsOf are the secrets in the headers of a request.
+func secretsOf(h http.Header) []string {
+	scheme, sent, _ := strings.Cut(h.Get("Authorization"), " ")
+	if sent == "" {
+		return nil
+	}
+	list := []string{sent}
+	if plain, err := base64.StdEncoding.DecodeString(sent); scheme == "Basic" && err == nil {
+		_, password, _ := strings.Cut(string(plain), ":")
+		list = append(list, string(plain), password)
+	}
+	return list
+}
+
+// hide puts stars in the place of secrets that a server quotes.
+func hide(text []byte, secrets []string) []byte {
+	for _, s := range secrets {
+		if s != "" {
+			text = bytes.ReplaceAll(text, []byte(s), []byte("***"))
+		}
+	}
+	return text
 }
 
 // newAuthorizer picks the credentials: a token or a user of the configuration,

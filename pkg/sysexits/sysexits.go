@@ -62,6 +62,16 @@ func Of(err error) Code {
 	return code
 }
 
+// Told is the exit status that another process told of itself. One that no
+// process can have would end this one with its lowest eight bits, which may be
+// those of OK.
+func Told(status int) Code {
+	if status < 0 || status > 255 {
+		return Software
+	}
+	return Code(status)
+}
+
 // Coded reports whether err carries a code.
 func Coded(err error) bool {
 	var c *coded

@@ -1,0 +1,149 @@
+package loki
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"sf2loki/pkg/record"
+	"sf2loki/pkg/sysexits"
+)
+
+// A status that no process can have must not become 0 in its lowest bits.
+func TestImpossibleStatusOfTheInput(t *testing.T) {
+	for _, status := range []int{256, -256, 1 << 32} {
+		bubble(t, func(t *testing.T, tr *trial) {
+			fmt.Fprintf(&tr.input, `{"checkpoint_only":true,"run":{"program":"p","run_id":"r","status":%d}}`+"\n", status)
+			tr.run(context.Background(), &tr.input)
+			if tr.code() != sysexits.Software {
+				t.Errorf("status %d ends with %d: %v", status, tr.code(), tr.err)
+			}
+		})
+	}
+}
+
+// One record with very many labels costs one dead letter, and no more time than
+// its reading.
+func TestVeryManyLabels(t *testing.T) {
+	const n = 200_000
+	many := numbered(n)
+	var l Limits
+	if p := l.CheckLabels(many); p != nil {
+		t.Errorf("without limits: %+v", p)
+	}
+	many[n-1].Name = many[0].Name
+	wantProblem(t, l.CheckLabels(many), record.InvalidLabels, `"n0" is there twice`)
+
+	for _, allow := range [][]string{nil, {"n1"}} {
+		bubble(t, func(t *testing.T, tr *trial) {
+			tr.cfg.AllowLabels = allow
+			fmt.Fprintf(&tr.input, `{"ts_unix_nano":%d,"line":"x","labels":{"source":"s"`, time.Now().UnixNano())
+			for i := range n {
+				fmt.Fprintf(&tr.input, `,"n%d":"v"`, i)
+			}
+			tr.input.WriteString("}}\n")
+			tr.run(context.Background(), &tr.input)
+			want := record.InvalidLabels
+			if allow != nil {
+				want = record.MetadataTooMany
+			}
+			if tr.err != nil || tr.reasons()[want] != 1 {
+				t.Errorf("--allow-label %v: %v, letters %v", allow, tr.err, tr.reasons())
+			}
+		})
+	}
+}
+
+// Names of any length are not remembered, and all that have one share an account.
+func TestVeryLongLabelsAreNotKept(t *testing.T) {
+	bubble(t, func(t *testing.T, tr *trial) {
+		tr.cfg.Push = tr.loki
+		e, err := NewEngine(tr.cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		long := bytes.Repeat([]byte("x"), largeSet)
+		for i := range 10 {
+			e.labels.get(e, []record.Pair{{Name: []byte("event_type"), Value: append(long, byte('0'+i))}})
+		}
+		e.labels.get(e, pairs("event_type", "Login"))
+		if len(e.labels.sets) != 1 || len(e.accounts) != 2 {
+			t.Errorf("%d sets and %d accounts are kept", len(e.labels.sets), len(e.accounts))
+		}
+		for name := range e.accounts {
+			if strings.Contains(name, "xxx") {
+				t.Error("an account has a long name")
+			}
+		}
+	})
+}
+
+// A server that says 204 before it has the whole request has not stored it.
+func TestAnswerBeforeTheRequest(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	answered := make(chan struct{})
+	defer close(answered)
+	go func() {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		_, _ = io.ReadFull(conn, make([]byte, 1000))
+		_, _ = io.WriteString(conn, "HTTP/1.1 204 No Content\r\n\r\n")
+		<-answered
+	}()
+	c := newTestClient(t, Config{URL: "http://" + l.Addr().String()})
+	defer c.Close()
+	line := make([]byte, 16<<20) // more than any socket takes
+	fill := rand.NewChaCha8([32]byte{})
+	_, _ = fill.Read(line)
+	a := c.Push(context.Background(), onePush(string(line)))
+	if v := Judge(a); v.Class != Busy || !errors.Is(a.Err, errEarly) {
+		t.Errorf("%v: %+v", a.Err, v)
+	}
+}
+
+// Blanks without end are not an empty body.
+func TestEndlessBlanks(t *testing.T) {
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		for r.Context().Err() == nil {
+			if _, err := w.Write(bytes.Repeat([]byte(" "), 64<<10)); err != nil {
+				return
+			}
+		}
+	})
+	c := newTestClient(t, Config{URL: s.URL})
+	if v := Judge(c.Push(context.Background(), onePush("x"))); v.Class != Misconfigured {
+		t.Errorf("%+v", v)
+	}
+}
+
+// A server that quotes the credentials does not get them into messages.
+func TestQuotedSecretsAreHidden(t *testing.T) {
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		_, password, _ := r.BasicAuth()
+		http.Error(w, "refused: "+r.Header.Get("Authorization")+" "+password, http.StatusUnauthorized)
+	})
+	say := func() (string, error) { return "s3cr3t", nil }
+	for _, cfg := range []Config{{Token: say}, {User: "u", Password: say}} {
+		cfg.URL = s.URL
+		v := Judge(newTestClient(t, cfg).Push(context.Background(), onePush("x")))
+		if !strings.HasPrefix(v.Detail, "refused: ") || strings.Contains(v.Detail, "s3cr3t") || strings.Contains(v.Detail, "dTpz") {
+			t.Errorf("detail %q", v.Detail)
+		}
+	}
+}
