@@ -46,7 +46,7 @@ type EngineConfig struct {
 	Labels      []record.Pair // added to every stream, never overriding
 	AllowLabels []string      // nil: all labels stay labels
 	HourLabel   string        // "": none
-	Window      time.Duration // how far Loki lets an entry lie behind its stream's newest: 1 h
+	Window      time.Duration // how far Loki lets an entry lie behind its stream's newest: 1 h; less than 0: any distance
 	MaxLine     int           // bytes; 0: lines are not cut
 	Times       TimePolicy
 
