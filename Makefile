@@ -30,7 +30,7 @@ test: ## run all tests
 	$(GO) test $(PKG)
 
 test-stores: ## test stores and leases on real servers, STORES (s3 gs azblob)
-	STORES='$(STORES)' $(GO) test -tags stores -run 'Servers' -count=1 ./pkg/checkpoint ./pkg/lease
+	STORES='$(STORES)' $(GO) test -p 1 -tags stores -run 'Servers' -count=1 ./pkg/checkpoint ./pkg/lease
 
 check: lint ## lint, and all tests under the race detector
 	GORACE=atexit_sleep_ms=0 $(GO) test -race $(PKG)
