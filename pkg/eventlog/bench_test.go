@@ -27,7 +27,8 @@ func sample(b *testing.B, size int, ordered bool) []byte {
 	out := append([]byte(nil), head...)
 	out = append(out, '\n')
 	for day := time.Date(2026, 7, 1, 0, 0, 0, 0, time.UTC); len(out) < size; {
-		out = append(out, bytes.ReplaceAll(rows, []byte("2026-07-01T"), []byte(day.Format("2006-01-02T")))...)
+		of := bytes.ReplaceAll(rows, []byte("2026-07-01T"), []byte(day.Format("2006-01-02T")))
+		out = append(out, bytes.ReplaceAll(of, []byte(`"20260701`), []byte(day.Format(`"20060102`)))...)
 		if ordered {
 			day = day.AddDate(0, 0, 1)
 		}

@@ -345,6 +345,55 @@ func (s *Scanner) Next() (*Row, error) {
 	}
 }
 
+// glance passes over the next row without splitting it, when its end is plain to
+// see, and returns it without its terminator. It is not in the row.
+//
+// The first line feed ends the row when a closing quote with something before it
+// that is neither quote nor comma, and any number of empty cells behind it, is
+// all that stands before it: whether that quote closes a cell, or is a stray one
+// in a cell without quotes, no cell is open behind it.
+func (s *Scanner) glance() ([]byte, bool) {
+	rest := s.buf[s.begin:s.end]
+	n := bytes.IndexByte(rest, '\n')
+	if n < 4 || n >= s.limit || rest[0] != '"' {
+		return nil, false
+	}
+	end := n
+	if rest[end-1] == '\r' {
+		end--
+	}
+	last := end
+	for last > 4 && rest[last-1] == '"' && rest[last-2] == '"' && rest[last-3] == ',' {
+		last -= 3
+	}
+	if rest[last-1] != '"' || rest[last-2] == '"' || rest[last-2] == ',' {
+		return nil, false
+	}
+	s.begin += n + 1
+	s.offset += int64(n) + 1
+	s.number++
+	return rest[:end], true
+}
+
+// quotedCell is cell i of a row of plain quoted cells; nil when they are not
+// that plain.
+func quotedCell(row []byte, i int) []byte {
+	for {
+		if len(row) < 2 || row[0] != '"' {
+			return nil
+		}
+		end := bytes.IndexByte(row[1:], '"') + 1
+		if end == 0 || end+1 < len(row) && row[end+1] != ',' {
+			return nil
+		}
+		if i == 0 {
+			return row[1:end]
+		}
+		i--
+		row = row[min(end+2, len(row)):]
+	}
+}
+
 // take moves behind the row that was split off.
 func (s *Scanner) take() {
 	s.begin += int(s.row.Size)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -76,7 +77,11 @@ func (e *emitter) file(ctx context.Context, p *parcel, v survey) error {
 	last, hasTime := p.otherwise, p.otherwise != 0
 	if v.header != nil && v.rows > 0 {
 		var err error
-		if last, err = e.rows(ctx, p, v); err != nil {
+		last, err = e.rows(ctx, p, v)
+		if errors.Is(err, errDisorder) {
+			last, err = e.again(ctx, p, v)
+		}
+		if err != nil {
 			return err
 		}
 		hasTime = true
@@ -93,6 +98,14 @@ func (e *emitter) file(ctx context.Context, p *parcel, v survey) error {
 	e.block = record.AppendRecord(e.block, &e.rec)
 	e.count.Files++
 	return e.flush()
+}
+
+// again writes a file in order that seemed to be so and is not. Positions in it
+// that have been written meant another order: it begins at its first row.
+func (e *emitter) again(ctx context.Context, p *parcel, v survey) (int64, error) {
+	v.sorted, p.skip = false, 0
+	p.account.Filtered, p.account.SampledOut, p.account.DeadLettered = 0, 0, 0
+	return e.rows(ctx, p, v)
 }
 
 // rows writes the rows that are not behind and returns the time of the last.

@@ -66,6 +66,7 @@ func (s *sorter) sequence(ctx context.Context, b body, h *header, fallback int64
 	if err != nil {
 		return nil, err
 	}
+	from.any = true
 	list := &index{}
 	if err := s.fill(ctx, list, from); err != nil {
 		list.close()
