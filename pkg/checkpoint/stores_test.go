@@ -4,6 +4,7 @@ package checkpoint_test
 
 import (
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,7 +19,7 @@ import (
 type server = checkpointtest.Server
 
 func TestServers(t *testing.T) {
-	for name, open := range checkpointtest.Servers(t) {
+	for name, open := range checkpointtest.Servers(t, os.Getenv("STORES")) {
 		t.Run(name, func(t *testing.T) {
 			t.Run("conformance", func(t *testing.T) { conform(t, open) })
 			t.Run("doctor", func(t *testing.T) { examine(t, open) })

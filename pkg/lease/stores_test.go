@@ -5,6 +5,7 @@ package lease_test
 import (
 	"errors"
 	"log/slog"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -17,7 +18,7 @@ import (
 // Contenders for one lease on a real server: every epoch has one leader, whose
 // commits alone are accepted.
 func TestServers(t *testing.T) {
-	for name, open := range checkpointtest.Servers(t) {
+	for name, open := range checkpointtest.Servers(t, os.Getenv("STORES")) {
 		t.Run(name, func(t *testing.T) {
 			var mu sync.Mutex
 			seen := map[uint64]string{}

@@ -7,6 +7,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
 	"net"
 	"net/http"
 	"net/url"
@@ -27,12 +28,11 @@ import (
 // Server opens the store in an object of a real server's bucket.
 type Server func(t testing.TB, key string) checkpoint.Store
 
-// Servers starts those that STORES names, by default all of them: s3 gs
-// azblob. scripts/test-tools installs them.
-func Servers(t *testing.T) map[string]Server {
+// Servers starts those that names names, by default all of them: s3 gs azblob.
+// scripts/test-tools installs them.
+func Servers(t *testing.T, names string) map[string]Server {
 	t.Helper()
 	start := map[string]func(t *testing.T) Server{"s3": startS3, "gs": startGCS, "azblob": startAzure}
-	names := os.Getenv("STORES")
 	if names == "" {
 		names = "s3 gs azblob"
 	}
@@ -57,8 +57,11 @@ func must(t testing.TB, err error) {
 func tool(t *testing.T, name string) string {
 	t.Helper()
 	cmd := exec.Command("../../scripts/test-tools", name)
-	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
+	var failed *exec.ExitError
+	if errors.As(err, &failed) {
+		t.Fatalf("install %s: %s", name, failed.Stderr)
+	}
 	must(t, err)
 	return filepath.Join(strings.TrimSpace(string(out)), name)
 }
@@ -76,7 +79,7 @@ func freeAddr(t *testing.T) string {
 func run(t *testing.T, addr string, env []string, argv ...string) {
 	t.Helper()
 	cmd := exec.Command(argv[0], argv[1:]...)
-	cmd.Env = append(os.Environ(), env...)
+	cmd.Env = append(cmd.Environ(), env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	must(t, cmd.Start())
 	t.Cleanup(func() {
