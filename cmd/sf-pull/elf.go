@@ -20,6 +20,7 @@ import (
 type elfFlags struct {
 	orgFlags
 	shapeFlags
+	categoryFlag
 	types, exclude []string
 	interval       string
 	files          []string
@@ -60,6 +61,7 @@ func (f *elfFlags) register(app *cli.App, fs *flag.FlagSet) {
 	fs.StringVar(&f.tmpdir, "tmpdir", "/var/tmp", "`DIR` for temporary files")
 	cli.SizeVar(fs, &f.rowLimit, "max-row-bytes", eventlog.DefaultRowLimit, "longest row that becomes a record, `SIZE`")
 	f.shapeFlags.register(app, fs)
+	f.categoryFlag.register(fs)
 	fs.IntVar(&f.letterFD, "dead-letter-fd", defaultLetterFD, "write dead letters to descriptor `N`; -1: among the records")
 	fs.Var(&f.plan, "plan", "print what would be pulled and pull nothing; =static: what the flags alone tell")
 	cli.DurationVar(fs, &f.maxAge, "max-age", 7*24*time.Hour, "--plan counts events older than `TIME` apart")
@@ -170,7 +172,7 @@ func (f *elfFlags) check(args []string, given map[string]bool) error {
 }
 
 func (f *elfFlags) checkFiles(given map[string]bool) error {
-	for _, name := range []string{"since", "until", "follow", "exclude"} {
+	for _, name := range []string{"since", "until", "follow", "exclude", "exclude-category"} {
 		if given[name] {
 			return cli.Usagef("--%s has no meaning with --file", name)
 		}
@@ -191,6 +193,10 @@ func (f *elfFlags) checkFiles(given map[string]bool) error {
 }
 
 func (f *elfFlags) checkOrg() error {
+	if err := f.categoryFlag.check(); err != nil {
+		return err
+	}
+	f.exclude = append(f.exclude, f.categories...) // an event type is its own category
 	if err := (eventlog.TypeList{Include: f.types, Exclude: f.exclude}).Check(); err != nil {
 		return err
 	}

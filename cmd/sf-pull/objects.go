@@ -15,6 +15,7 @@ import (
 // objectsFlags are the flags of sf-pull objects.
 type objectsFlags struct {
 	feedFlags
+	categoryFlag
 	names       []string
 	objects     []sobject.Object
 	concurrency int
@@ -26,6 +27,7 @@ const leastBuffer = 1 << 20
 
 func (f *objectsFlags) register(app *cli.App, fs *flag.FlagSet) {
 	f.feedFlags.register(app, fs, margins{poll: 5 * time.Minute, settle: 5 * time.Minute, overlap: 10 * time.Minute})
+	f.categoryFlag.register(fs)
 	cli.RepeatVar(fs, &f.names, "object", "objects to pull, `NAME[:FIELD][,big][,poll=TIME]`")
 	fs.IntVar(&f.concurrency, "concurrency", 2, "objects pulled at a time, `N`")
 	cli.SizeVar(fs, &f.bufferBytes, "buffer-bytes", 16<<20, "rows of Big Objects that wait to be put in order, `SIZE`")
@@ -74,6 +76,12 @@ func (f *objectsFlags) check(args []string) error {
 		return cli.Usagef("--concurrency %d: it may be 1 to %d", f.concurrency, maxConcurrency)
 	case f.bufferBytes < leastBuffer || f.bufferBytes > 1<<30:
 		return cli.Usagef("--buffer-bytes: it may be 1MiB to 1GiB")
+	}
+	if err := f.categoryFlag.check(); err != nil {
+		return err
+	}
+	if err := f.categoryFlag.objects(f.objects); err != nil {
+		return err
 	}
 	return sobject.CheckObjects(f.objects)
 }

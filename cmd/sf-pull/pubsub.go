@@ -27,6 +27,7 @@ import (
 // pubsubFlags are the flags of sf-pull pubsub.
 type pubsubFlags struct {
 	orgFlags
+	categoryFlag
 	shapeFlags
 	endpoint, caFile string
 	topics           pubsub.TopicList
@@ -48,6 +49,7 @@ const (
 
 func (f *pubsubFlags) register(app *cli.App, fs *flag.FlagSet) {
 	f.orgFlags.register(app, fs)
+	f.categoryFlag.register(fs)
 	f.shapeFlags.register(app, fs)
 	fs.StringVar(&f.lane, "lane", "", "`NAME` of an independent consumer of the same topics")
 	fs.StringVar(&f.endpoint, "endpoint", pubsubHost+":"+pubsubPort, "`HOST:PORT` of the Pub/Sub API; with http:// in front: without TLS")
@@ -109,6 +111,10 @@ func (f *pubsubFlags) check(args []string) error {
 	case f.maxEvents < 0:
 		return cli.Usagef("--max-events %d: it may be 0 or more", f.maxEvents)
 	}
+	if err := f.categoryFlag.check(); err != nil {
+		return err
+	}
+	f.topics.Exclude = append(f.topics.Exclude, f.categoryFlag.topics()...)
 	if f.managed != "" {
 		return f.checkManaged()
 	}
@@ -119,7 +125,7 @@ func (f *pubsubFlags) check(args []string) error {
 func (f *pubsubFlags) checkManaged() error {
 	switch {
 	case len(f.topics.Names)+len(f.topics.Include)+len(f.topics.Exclude) > 0:
-		return cli.Usagef("--managed names its topic in Salesforce: it does not go with --topic, --include or --exclude")
+		return cli.Usagef("--managed names its topic in Salesforce: it does not go with --topic, --include or --exclude, nor with --exclude-category")
 	case f.resume == "" || f.resume == stdin:
 		return cli.Usagef("--managed needs --resume FILE: only positions that are stored there are committed to Salesforce")
 	}

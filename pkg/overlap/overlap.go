@@ -236,8 +236,8 @@ func matchAny(patterns []string, name string, fold bool) bool {
 // suffixes are what names of one activity differ by; the longest counts.
 var suffixes = []string{"EventStream", "EventStore", "EventLog", "Event", ""}
 
-// category is what a name stands for.
-func category(source, name string) string {
+// CategoryOf is what a name of a source stands for.
+func CategoryOf(source, name string) string {
 	c := strings.ToLower(strings.ReplaceAll(name[strings.LastIndexByte(name, '/')+1:], " ", ""))
 	if source != files {
 		for _, s := range suffixes {
@@ -257,7 +257,7 @@ func category(source, name string) string {
 func (x *part) categories() []string {
 	switch {
 	case !x.wild:
-		return []string{category(x.plan.Source, x.full)}
+		return []string{CategoryOf(x.plan.Source, x.full)}
 	case x.plan.Source == files:
 		return []string{strings.ToLower(x.full)}
 	}
@@ -296,7 +296,7 @@ func (x *part) meets(y *part) string {
 }
 
 func isLogType(c string) bool {
-	return slices.ContainsFunc(logTypes, func(name string) bool { return category(files, name) == c })
+	return slices.ContainsFunc(logTypes, func(name string) bool { return CategoryOf(files, name) == c })
 }
 
 // meetsPattern is meets of two patterns: it is enough that they could.

@@ -157,7 +157,7 @@ func TestFind(t *testing.T) {
 func TestStarsApart(t *testing.T) {
 	var exclude []string
 	for _, s := range monitoring {
-		exclude = append(exclude, `"`+category(pubsub, s)+`"`)
+		exclude = append(exclude, `"`+CategoryOf(pubsub, s)+`"`)
 	}
 	a, _ := Read("a", strings.NewReader(with(elf("*"), `"exclude":[`+strings.Join(exclude, ",")+`]`)))
 	b, _ := Read("b", strings.NewReader(topic("*")))
