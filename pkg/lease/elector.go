@@ -215,7 +215,9 @@ func (e *Elector) nextEpoch(ctx context.Context) (uint64, error) {
 		if err != nil {
 			return 0, err
 		}
-		if by.Lease != "" && by.Lease != e.cfg.Backend.String() && e.cfg.Check != nil {
+		// The same term: it is this lease, by another of its names.
+		same := by.Lease == "" || by.Lease == e.cfg.Backend.String() || by.Term == e.rec.Term
+		if !same && e.cfg.Check != nil {
 			if err := e.cfg.Check(ctx, store.String(), by); err != nil {
 				return 0, err
 			}

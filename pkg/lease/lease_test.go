@@ -500,6 +500,22 @@ func TestDocuments(t *testing.T) {
 	})
 }
 
+// Hosts may know one lease by different names.
+func TestOtherNameOfTheLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPlace()
+		must(t, p.lead(t, "a").End(t.Context()))
+		config := p.config("b")
+		config.Backend = lease.Documents(named{p.lease})
+		config.Check = func(_ context.Context, document string, by checkpoint.Leader) error {
+			return sysexits.Errorf(sysexits.Protocol, "asked about %s", document)
+		}
+		term, err := lease.New(config).Acquire(t.Context(), 0)
+		must(t, err)
+		must(t, term.End(t.Context()))
+	})
+}
+
 type named struct{ *checkpointtest.Memory }
 
 func (named) String() string { return "other" }
