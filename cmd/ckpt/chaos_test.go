@@ -80,6 +80,7 @@ type arena struct {
 	env             func(id string) []string
 	runs            map[string]*exec.Cmd
 	cut             map[string]bool
+	last            string // blow
 	mu              sync.Mutex
 	read            func() (int, bool)
 }
@@ -100,6 +101,10 @@ func (a *arena) start(id string) {
 	cmd := ckpt(a.t, "lease", a.lease, "--fence", a.document, "--id", id, "--log-level", "error",
 		"--ttl", chaosTTL.String(), "--renew", chaosRenew.String(), "--", program, id, a.document, a.log)
 	cmd.Env = append(os.Environ(), a.env(id)...)
+	stderr, err := os.OpenFile(a.log+"."+id, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	must(a.t, err)
+	defer stderr.Close()
+	cmd.Stderr = stderr
 	must(a.t, cmd.Start())
 	a.runs[id] = cmd
 }
@@ -146,10 +151,27 @@ func (a *arena) leader() (id string, pid, commits int) {
 func (a *arena) progress(than ...string) {
 	a.t.Helper()
 	_, _, before := a.leader()
-	await(a.t, "progress", func() bool {
+	defer func() {
+		if a.t.Failed() {
+			a.explain()
+		}
+	}()
+	await(a.t, "progress after "+a.last, func() bool {
+		a.restartEnded()
 		id, _, now := a.leader()
 		return now > before+3 && !slices.Contains(than, id)
 	})
+}
+
+// explain shows what everybody said last, and what they do.
+func (a *arena) explain() {
+	for id, cmd := range a.runs {
+		said, _ := os.ReadFile(a.log + "." + id)
+		stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", cmd.Process.Pid))
+		a.t.Logf("%s: %.60s\n%s", id, stat, said[max(0, len(said)-2000):])
+	}
+	all := a.entries()
+	a.t.Logf("the log ends with %+v", all[max(0, len(all)-5):])
 }
 
 func (a *arena) setCut(id string, cut bool) {
@@ -175,6 +197,7 @@ func (a *arena) blow(kinds []string) string {
 	id, pid, _ := a.leader()
 	kind := kinds[a.rng.IntN(len(kinds))]
 	own := a.runs[id].Process.Pid
+	a.last = kind + " " + id
 	switch kind {
 	case "kill all":
 		a.kill(id, -pid)
@@ -214,7 +237,7 @@ func (a *arena) blow(kinds []string) string {
 		a.progress()
 	}
 	a.restartEnded()
-	return kind + " " + id
+	return a.last
 }
 
 // locked reports whether a stopped process has the lock of the document, so
@@ -274,12 +297,14 @@ func (a *arena) fight(kinds []string) {
 	stop := make(chan struct{})
 	watched := make(chan struct{})
 	go a.watch(stop, watched)
+	defer func() {
+		close(stop)
+		<-watched
+	}()
 	var done []string
 	for range *blows {
 		done = append(done, a.blow(kinds))
 	}
-	close(stop)
-	<-watched
 	a.judge(done)
 }
 
