@@ -233,7 +233,7 @@ func (a *arena) blow(kinds []string) string {
 		a.setCut(id, false)
 		a.progress()
 	case "remove":
-		must(a.t, os.Remove(a.lease))
+		must(a.t, os.RemoveAll(a.lease)) // it may have been removed just now
 		a.progress()
 	}
 	a.restartEnded()
