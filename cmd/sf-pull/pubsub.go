@@ -125,7 +125,7 @@ func (f *pubsubFlags) check(args []string) error {
 func (f *pubsubFlags) checkManaged() error {
 	switch {
 	case len(f.topics.Names)+len(f.topics.Include)+len(f.topics.Exclude) > 0:
-		return cli.Usagef("--managed names its topic in Salesforce: it does not go with --topic, --include or --exclude, nor with --exclude-category")
+		return cli.Usagef("--managed names its topic in Salesforce: it does not go with --topic, --include or --exclude")
 	case f.resume == "" || f.resume == stdin:
 		return cli.Usagef("--managed needs --resume FILE: only positions that are stored there are committed to Salesforce")
 	}
