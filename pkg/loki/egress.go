@@ -43,6 +43,9 @@ type dayCount struct {
 	Bytes int64  `json:"bytes"`
 }
 
+// dayCountStart is how such a file begins, even one that a crash has cut.
+var dayCountStart = []byte(`{"date":"`)
+
 // newDaily returns nil when there is no cap.
 func newDaily(cfg EgressConfig, log *slog.Logger) (*daily, error) {
 	if cfg.DailyBytes <= 0 {
@@ -123,6 +126,9 @@ func (d *daily) update(n int64) (bool, error) {
 	data, err := io.ReadAll(f)
 	if err != nil {
 		return d.add(n), fmt.Errorf("daily budget: %w", err)
+	}
+	if len(data) > 0 && !bytes.HasPrefix(data, dayCountStart) {
+		return d.add(n), sysexits.Errorf(sysexits.Config, "the file of the daily budget %s holds something else and is left as it is", d.cfg.File)
 	}
 	var have dayCount
 	if json.Unmarshal(data, &have) == nil { // what is no count counts as none

@@ -9,6 +9,8 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -144,6 +146,34 @@ func TestQuotedSecretsAreHidden(t *testing.T) {
 		v := Judge(newTestClient(t, cfg).Push(context.Background(), onePush("x")))
 		if !strings.HasPrefix(v.Detail, "refused: ") || strings.Contains(v.Detail, "s3cr3t") || strings.Contains(v.Detail, "dTpz") {
 			t.Errorf("detail %q", v.Detail)
+		}
+	}
+}
+
+// A daily budget must not overwrite what is no count of a day.
+func TestDailyFileOfSomethingElse(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.json")
+	write := func(text string) {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cfg := EgressConfig{DailyBytes: 100, File: path}
+	write(`{"eventlogfile:Login":"..."}`)
+	if _, err := newDaily(cfg, nil); sysexits.Of(err) != sysexits.Config {
+		t.Errorf("status %d: %v", sysexits.Of(err), err)
+	}
+	if data, _ := os.ReadFile(path); string(data) != `{"eventlogfile:Login":"..."}` {
+		t.Errorf("the file is now %q", data)
+	}
+	for _, text := range []string{"", `{"date":"2026-`} {
+		write(text)
+		d, err := newDaily(cfg, nil)
+		if err != nil {
+			t.Fatalf("%q: %v", text, err)
+		}
+		if ok, _ := d.admit(10); !ok || d.used() != 10 {
+			t.Errorf("%q: %t, %d used", text, ok, d.used())
 		}
 	}
 }
