@@ -141,6 +141,8 @@ func (p *push) checkInput(args []string) error {
 		return cli.Usagef("--url is required")
 	case p.batchEntries < 1 || p.batchBytes < 1 || p.inFlight < 1 || p.buffer < 1:
 		return cli.Usagef("--batch-entries, --batch-bytes, --in-flight and --buffer-bytes must be at least 1")
+	case p.spool.fd < -1 || p.spool.fd >= 0 && p.spool.fd < inheritedFD:
+		return cli.Usagef("--dead-letter-fd %d: it may be 3 or more, or -1", p.spool.fd)
 	case p.rate < 0 || p.newStreams < 0 || p.linesPerSecond < 0:
 		return cli.Usagef("a limit cannot be less than 0")
 	}

@@ -35,7 +35,10 @@ func (r *AckReader) Read(a *Ack) error {
 	return nil
 }
 
-// parseAck returns what is wrong with raw, if anything.
+// parseAck returns what is wrong with raw, if anything. Unknown fields are
+// passed over, but not those of records and dead letters, which have keys and
+// tokens too: where one of them arrives, loki-push is missing from the pipe or
+// writes its dead letters into it, and no token would be safe to keep.
 func parseAck(a *Ack, raw []byte) (fault string) {
 	keyed := false
 	for name, value := range members(raw) {
@@ -68,6 +71,10 @@ func parseAck(a *Ack, raw []byte) (fault string) {
 		case "run":
 			want = "an object"
 			a.Run, ok = objectCopy(value)
+		case "line", "labels", "reason":
+			if !null {
+				return "this is a record and no acknowledgement: nothing tells that it is settled"
+			}
 		}
 		if !ok && fault == "" {
 			fault = string(name) + " is not " + want
