@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io/fs"
+	"log"
 	"log/slog"
 	"os"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+	"unicode"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
@@ -82,7 +84,10 @@ func NewApp(name string) *App {
 // Main runs the program name with the arguments, environment and streams of
 // the process, and exits. It is all that a main function calls.
 func Main(name string, newRoot func(app *App) *ffcli.Command) {
-	os.Exit(int(NewApp(name).Run(os.Args[1:], newRoot)))
+	app := NewApp(name)
+	log.SetFlags(0)
+	log.SetOutput(strayLog{app})
+	os.Exit(int(app.Run(os.Args[1:], newRoot)))
 }
 
 // Run is Main without the exit: it returns the status.
@@ -202,8 +207,16 @@ func (app *App) printError(err error, code sysexits.Code) {
 	app.term.Write([]byte(out))
 }
 
+// oneLine keeps what a server or a file may have put into a message from
+// making lines of its own, and from driving the terminal.
 func oneLine(s string) string {
-	return strings.ReplaceAll(strings.TrimSpace(s), "\n", "; ")
+	s = strings.ReplaceAll(strings.TrimSpace(s), "\n", "; ")
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {
+			return ' '
+		}
+		return r
+	}, s)
 }
 
 // RunID is the run's id: its own, until SetRunID adopts that of the pipe's

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -135,5 +136,39 @@ func TestHints(t *testing.T) {
 	err := WithHint(sysexits.Errorf(sysexits.NoPerm, "log in"), "grant it")
 	if sysexits.Of(err) != sysexits.NoPerm || hintOf(err) != "grant it" || err.Error() != "log in" {
 		t.Errorf("status %d, hint %q, text %q", sysexits.Of(err), hintOf(err), err)
+	}
+}
+
+func TestOneLine(t *testing.T) {
+	const in = " a\nb\r\x1b[31mc\x00\u0085\u2028d\ufffdé\n"
+	if got, want := oneLine(in), "a; b  [31mc   d\ufffdé"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// What libraries print by themselves is no line of the program's.
+func TestStrayLog(t *testing.T) {
+	var out strings.Builder
+	app := &App{Log: slog.New(slog.NewTextHandler(&out, nil))}
+	if n, err := (strayLog{app}).Write([]byte("Unsolicited response\n")); n != 21 || err != nil || out.String() != "" {
+		t.Errorf("%d, %v, printed %q", n, err, out.String())
+	}
+	app.Log = slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	(strayLog{app}).Write([]byte("Unsolicited response\n"))
+	if !strings.Contains(out.String(), `text="Unsolicited response"`) {
+		t.Errorf("at debug: %q", out.String())
+	}
+}
+
+func TestReadFileIsBounded(t *testing.T) {
+	if _, err := readFile("/dev/zero", 1000); err == nil || !strings.Contains(err.Error(), "more than 1000 bytes") {
+		t.Error(err)
+	}
+	path := filepath.Join(t.TempDir(), "f")
+	if err := os.WriteFile(path, []byte("1234"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if data, err := readFile(path, 4); err != nil || string(data) != "1234" {
+		t.Errorf("%q, %v", data, err)
 	}
 }

@@ -90,8 +90,11 @@ func parseError(err error) error {
 	return sysexits.Wrap(sysexits.Usage, errors.New(text))
 }
 
+// maxConfig is larger than any configuration file, in bytes.
+const maxConfig = 8 << 20
+
 func (app *App) parseConfig(root *ffcli.Command, fs *flag.FlagSet, file string) error {
-	data, err := os.ReadFile(file)
+	data, err := readFile(file, maxConfig)
 	if err != nil {
 		return sysexits.Wrap(sysexits.Config, fmt.Errorf("read configuration: %w", err))
 	}

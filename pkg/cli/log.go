@@ -28,6 +28,15 @@ func (app *App) newLogger() *slog.Logger {
 	return slog.New(&runHandler{h, app}).With("program", app.Name)
 }
 
+// strayLog takes what libraries print through package log, as net/http does
+// about servers that misbehave: it is no message of the program.
+type strayLog struct{ app *App }
+
+func (l strayLog) Write(p []byte) (int, error) {
+	l.app.Log.Debug("a library says", "text", oneLine(string(p)))
+	return len(p), nil
+}
+
 // runHandler adds the run's id, which loki-push learns from its input.
 type runHandler struct {
 	slog.Handler

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -98,12 +99,30 @@ func (s *SecretFlag) file(source, path string) (string, error) {
 	if path == "" {
 		return "", fmt.Errorf("%s names no file", source)
 	}
-	data, err := os.ReadFile(path)
+	data, err := readFile(path, maxSecret)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", source, err)
 	}
 	data = bytes.TrimSuffix(bytes.TrimSuffix(data, []byte("\n")), []byte("\r"))
 	return notBlank(source+" "+path, string(data))
+}
+
+// maxSecret is larger than any key or token, in bytes.
+const maxSecret = 1 << 20
+
+// readFile reads a file of max bytes at most, so that the name of a device or
+// of a log in its place does not fill the memory.
+func readFile(path string, max int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, max+1))
+	if err == nil && int64(len(data)) > max {
+		err = fmt.Errorf("%s has more than %d bytes", path, max)
+	}
+	return data, err
 }
 
 func notBlank(source, text string) (string, error) {
