@@ -1,6 +1,7 @@
 package loki
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
