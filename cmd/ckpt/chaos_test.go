@@ -24,6 +24,7 @@ import (
 	"sf2loki/pkg/checkpoint"
 	"sf2loki/pkg/checkpoint/checkpointtest"
 	"sf2loki/pkg/cli"
+	"sf2loki/pkg/lease/leasetest"
 )
 
 var (
@@ -83,6 +84,7 @@ type arena struct {
 	last            string // blow
 	mu              sync.Mutex
 	read            func() (int, bool)
+	remove          func() // the lease
 }
 
 const (
@@ -233,7 +235,7 @@ func (a *arena) blow(kinds []string) string {
 		a.setCut(id, false)
 		a.progress()
 	case "remove":
-		must(a.t, os.RemoveAll(a.lease)) // it may have been removed just now
+		a.remove()
 		a.progress()
 	}
 	a.restartEnded()
@@ -385,6 +387,7 @@ func fileArena(t *testing.T) *arena {
 	a := &arena{t: t, lease: filepath.Join(dir, "lease"), document: filepath.Join(dir, "state.json"), log: filepath.Join(dir, "log"),
 		env: func(string) []string { return nil }}
 	a.read = func() (int, bool) { return position(t, a.document, "k"), true }
+	a.remove = func() { must(t, os.RemoveAll(a.lease)) } // it may have been removed just now
 	return a
 }
 
@@ -423,4 +426,26 @@ func TestContendersObject(t *testing.T) {
 		return n, true
 	}
 	a.fight([]string{"kill all", "kill ckpt", "kill command", "stop all", "stop ckpt", "stop standby", "cut"})
+}
+
+func TestContendersKubernetes(t *testing.T) {
+	server := leasetest.NewAPIServer(t)
+	a := fileArena(t)
+	a.lease = "k8s://lanes/emea"
+	a.remove = func() { server.Remove("lanes/emea") }
+	a.env = func(id string) []string {
+		path := a.log + "." + id + ".kubeconfig"
+		must(t, os.WriteFile(path, server.Config("contender-"+id), 0o600))
+		return []string{"KUBECONFIG=" + path}
+	}
+	server.Break(func(_ http.ResponseWriter, r *http.Request) bool {
+		_, id, _ := strings.Cut(r.Header.Get("Authorization"), "Bearer contender-")
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if a.cut[id] {
+			panic(http.ErrAbortHandler)
+		}
+		return false
+	})
+	a.fight([]string{"kill all", "kill ckpt", "kill command", "stop all", "stop ckpt", "stop standby", "remove", "cut"})
 }

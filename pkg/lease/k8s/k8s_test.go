@@ -3,16 +3,10 @@ package k8s
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"reflect"
-	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -24,116 +18,35 @@ import (
 	"sf2loki/pkg/checkpoint"
 	"sf2loki/pkg/checkpoint/checkpointtest"
 	"sf2loki/pkg/lease"
+	"sf2loki/pkg/lease/leasetest"
 	"sf2loki/pkg/sysexits"
 )
 
-// apiServer answers for Leases as kube-apiserver does: 409 with two reasons,
-// 404, resourceVersion; and an update that changes nothing is taken whatever
-// its version.
-type apiServer struct {
-	url string
+// apiServer has one Lease, lanes/emea.
+type apiServer struct{ *leasetest.APIServer }
 
-	mu      sync.Mutex
-	leases  map[string]*coordinationv1.Lease
-	version int
-	fault   func(w http.ResponseWriter, r *http.Request) bool
-}
+func newServer(t *testing.T) apiServer { return apiServer{leasetest.NewAPIServer(t)} }
 
-func newServer(t *testing.T) *apiServer {
-	t.Helper()
-	s := &apiServer{leases: map[string]*coordinationv1.Lease{}}
-	server := httptest.NewServer(s)
-	t.Cleanup(server.Close)
-	s.url = server.URL
-	return s
-}
-
-func refuse(w http.ResponseWriter, code int, reason metav1.StatusReason) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(metav1.Status{
-		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
-		Status:   metav1.StatusFailure, Code: int32(code), Reason: reason, Message: "the server's words",
-	})
-}
-
-func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.fault != nil && s.fault(w, r) {
-		return
+func (s apiServer) lease() *coordinationv1.Lease {
+	var l coordinationv1.Lease
+	if text := s.Lease("lanes/emea"); text != nil && json.Unmarshal(text, &l) != nil {
+		panic("not a Lease: " + string(text))
 	}
-	rest, ok := strings.CutPrefix(r.URL.Path, "/apis/coordination.k8s.io/v1/namespaces/lanes/leases")
-	if !ok {
-		refuse(w, 404, metav1.StatusReasonNotFound)
-		return
-	}
-	var sent coordinationv1.Lease
-	if r.Method != http.MethodGet {
-		body, err := io.ReadAll(r.Body)
-		if err != nil || json.Unmarshal(body, &sent) != nil {
-			refuse(w, 400, metav1.StatusReasonBadRequest)
-			return
-		}
-	}
-	name := strings.TrimPrefix(rest, "/")
-	if r.Method == http.MethodPost {
-		name = sent.Name
-	}
-	now := s.leases[name]
-	switch {
-	case r.Method == http.MethodPost && now != nil:
-		refuse(w, 409, metav1.StatusReasonAlreadyExists)
-		return
-	case r.Method != http.MethodPost && now == nil:
-		refuse(w, 404, metav1.StatusReasonNotFound)
-		return
-	case r.Method == http.MethodPut && !same(*now, sent) && sent.ResourceVersion != now.ResourceVersion:
-		refuse(w, 409, metav1.StatusReasonConflict)
-		return
-	case r.Method != http.MethodGet:
-		now = s.store(name, sent)
-	}
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(now)
-}
-
-func same(a, b coordinationv1.Lease) bool {
-	a.ResourceVersion, b.ResourceVersion = "", ""
-	return reflect.DeepEqual(a.Spec, b.Spec) && reflect.DeepEqual(a.Annotations, b.Annotations)
-}
-
-func (s *apiServer) store(name string, l coordinationv1.Lease) *coordinationv1.Lease {
-	s.version++
-	l.ResourceVersion = strconv.Itoa(s.version)
-	l.TypeMeta = metav1.TypeMeta{Kind: "Lease", APIVersion: "coordination.k8s.io/v1"}
-	s.leases[name] = &l
 	return &l
 }
 
 // change lets somebody else write the lease, kubectl say.
-func (s *apiServer) change(edit func(l *coordinationv1.Lease)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	l := coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "emea", Namespace: "lanes"}}
-	if now := s.leases["emea"]; now != nil {
-		l = *now.DeepCopy()
+func (s apiServer) change(edit func(l *coordinationv1.Lease)) {
+	l := s.lease()
+	edit(l)
+	text, err := json.Marshal(l)
+	if err != nil {
+		panic(err)
 	}
-	edit(&l)
-	s.store("emea", l)
+	s.Set("lanes/emea", text)
 }
 
-func (s *apiServer) remove() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.leases, "emea")
-}
-
-func (s *apiServer) breakWith(fault func(w http.ResponseWriter, r *http.Request) bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.fault = fault
-}
+func (s apiServer) remove() { s.Remove("lanes/emea") }
 
 func location(t *testing.T, text string) checkpoint.Location {
 	t.Helper()
@@ -142,9 +55,9 @@ func location(t *testing.T, text string) checkpoint.Location {
 	return loc
 }
 
-func (s *apiServer) open(t *testing.T) *Backend {
+func (s apiServer) open(t *testing.T) *Backend {
 	t.Helper()
-	b, err := newBackend(location(t, "k8s://lanes/emea"), func() (*rest.Config, error) { return &rest.Config{Host: s.url, QPS: -1}, nil })
+	b, err := newBackend(location(t, "k8s://lanes/emea"), func() (*rest.Config, error) { return &rest.Config{Host: s.URL, QPS: -1}, nil })
 	must(t, err)
 	return b
 }
@@ -176,7 +89,7 @@ func TestReadWhatWasWritten(t *testing.T) {
 	if r != sample("a", "t", 1) {
 		t.Errorf("got %+v", r)
 	}
-	spec := s.leases["emea"].Spec
+	spec := s.lease().Spec
 	if *spec.HolderIdentity != "a" || *spec.LeaseDurationSeconds != 45 || *spec.LeaseTransitions != 5 || spec.AcquireTime == nil {
 		t.Errorf("for others it says %+v", spec)
 	}
@@ -211,7 +124,7 @@ func TestOthersPartsStay(t *testing.T) {
 	must(t, err)
 	_, err = b.Write(t.Context(), sample("a", "t", 1), gen)
 	must(t, err)
-	if l := s.leases["emea"]; l.Labels["team"] != "x" || l.Annotations["note"] != "y" {
+	if l := s.lease(); l.Labels["team"] != "x" || l.Annotations["note"] != "y" {
 		t.Errorf("left are %v and %v", l.Labels, l.Annotations)
 	}
 }
@@ -264,13 +177,16 @@ func TestRefusals(t *testing.T) {
 	}
 	for _, test := range tests {
 		s := newServer(t)
-		s.breakWith(func(w http.ResponseWriter, _ *http.Request) bool { refuse(w, test.code, test.reason); return true })
+		s.Break(func(w http.ResponseWriter, _ *http.Request) bool {
+			leasetest.Refuse(w, test.code, string(test.reason))
+			return true
+		})
 		if _, err := s.open(t).Write(t.Context(), sample("a", "t", 1), ""); sysexits.Of(err) != test.want {
 			t.Errorf("%d: %v (%d); want %d", test.code, err, sysexits.Of(err), test.want)
 		}
 	}
 	s := newServer(t)
-	s.breakWith(func(w http.ResponseWriter, _ *http.Request) bool { panic(http.ErrAbortHandler) })
+	s.Break(func(w http.ResponseWriter, _ *http.Request) bool { panic(http.ErrAbortHandler) })
 	if _, _, err := s.open(t).Read(t.Context()); sysexits.Of(err) != sysexits.Unavailable {
 		t.Errorf("no answer: %v", err)
 	}
@@ -280,9 +196,7 @@ func TestRefusals(t *testing.T) {
 func TestUsualConfiguration(t *testing.T) {
 	s := newServer(t)
 	path := filepath.Join(t.TempDir(), "config")
-	must(t, os.WriteFile(path, fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Config","current-context":"c",
-"clusters":[{"name":"c","cluster":{"server":%q}}],"contexts":[{"name":"c","context":{"cluster":"c","user":"u"}}],
-"users":[{"name":"u","user":{}}]}`, s.url), 0o600))
+	must(t, os.WriteFile(path, s.Config("x"), 0o600))
 	t.Setenv("KUBECONFIG", path)
 	b, err := New(location(t, "k8s://lanes/emea"))
 	must(t, err)
@@ -344,21 +258,21 @@ func TestContenders(t *testing.T) {
 // C20, #111: 409 and 404 at a renewal end the term at once, 500 does not.
 func TestRenewals(t *testing.T) {
 	for name, test := range map[string]struct {
-		hurt func(s *apiServer)
+		hurt func(s apiServer)
 		lost bool
 	}{
-		"removed": {func(s *apiServer) { s.remove() }, true},
-		"taken": {func(s *apiServer) {
+		"removed": {func(s apiServer) { s.remove() }, true},
+		"taken": {func(s apiServer) {
 			s.change(func(l *coordinationv1.Lease) { fill(l, sample("other", "x", 1)) })
 		}, true},
-		"failing once": {func(s *apiServer) {
+		"failing once": {func(s apiServer) {
 			once := false
-			s.breakWith(func(w http.ResponseWriter, _ *http.Request) bool {
+			s.Break(func(w http.ResponseWriter, _ *http.Request) bool {
 				if once {
 					return false
 				}
 				once = true
-				refuse(w, 500, metav1.StatusReasonInternalError)
+				leasetest.Refuse(w, 500, "InternalError")
 				return true
 			})
 		}, false},
@@ -367,12 +281,12 @@ func TestRenewals(t *testing.T) {
 			s := newServer(t)
 			term, err := contender(s.open(t), new(checkpointtest.Memory), "a").Acquire(t.Context(), 0)
 			must(t, err)
-			before := s.versionNow()
+			before := s.Version()
 			test.hurt(s)
 			if test.lost {
 				<-term.Doubt()
 			} else {
-				for s.versionNow() < before+3 {
+				for s.Version() < before+3 {
 					select {
 					case <-term.Doubt():
 						t.Fatal("one failure ended the term")
@@ -385,10 +299,4 @@ func TestRenewals(t *testing.T) {
 			}
 		})
 	}
-}
-
-func (s *apiServer) versionNow() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.version
 }
