@@ -220,7 +220,7 @@ func (r *run) printPreview(p *replay.Preview) error {
 	for _, h := range []struct {
 		name   string
 		counts map[string]int64
-	}{{"reason", p.Sending.Reasons}, {"event type", p.Types}, {"org", p.Orgs}, {"hour", p.Hours}} {
+	}{{"reason", p.Reasons}, {"event type", p.Types}, {"org", p.Orgs}, {"hour", p.Hours}} {
 		for _, value := range byCount(h.counts) {
 			line(h.name+" "+orDash(value), h.counts[value])
 		}

@@ -114,7 +114,6 @@ type result struct {
 	script         string
 	status         int
 	stdout, stderr string
-	maxRSS         int64 // KiB, of the largest process
 	took           time.Duration
 }
 
@@ -145,9 +144,6 @@ func (b *bench) run(script string) *result {
 		b.t.Fatalf("%s: %v", script, err)
 	}
 	r := &result{script: script, status: cmd.ProcessState.ExitCode(), stdout: out.String(), stderr: said.String(), took: time.Since(begun)}
-	if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
-		r.maxRSS = usage.Maxrss
-	}
 	return r
 }
 

@@ -11,6 +11,7 @@ type Preview struct {
 	Counts
 	InUse   int64            `json:"in_use"` // of Send, in files that somebody has in hand
 	Sending *spool.Summary   `json:"sending"`
+	Reasons map[string]int64 `json:"reasons"`
 	Types   map[string]int64 `json:"event_types"`
 	Orgs    map[string]int64 `json:"orgs"`
 	Hours   map[string]int64 `json:"hours"` // of the events
@@ -25,7 +26,7 @@ const hourLayout = "2006-01-02T15"
 func Look(set *spool.Set, o Options) (*Preview, error) {
 	p := &Preview{
 		Sending: spool.NewSummary(spool.Window{Now: o.Now(), MaxAge: o.MaxAge}),
-		Types:   map[string]int64{}, Orgs: map[string]int64{}, Hours: map[string]int64{},
+		Reasons: map[string]int64{}, Types: map[string]int64{}, Orgs: map[string]int64{}, Hours: map[string]int64{},
 	}
 	for _, f := range set.Files {
 		var inFile int64
@@ -59,6 +60,7 @@ func Look(set *spool.Set, o Options) (*Preview, error) {
 }
 
 func (p *Preview) count(l *spool.Letter) {
+	p.Reasons[string(l.Reason())]++
 	p.Types[l.Label("event_type")]++
 	p.Orgs[l.Org()]++
 	hour := "none"
