@@ -177,16 +177,9 @@ func (s *Shape) Columns(names []string) *Columns {
 
 var levelName = []byte(LevelName)
 
-// Metadata returns the structured metadata of a row to which no rules apply: its
-// level, and the configured columns that are not empty. It is valid until the
-// next call.
-func (c *Columns) Metadata(row Cells) []record.Pair {
-	c.row, c.touched, c.late = row, c.touched[:0], c.late[:0]
-	return c.metadataPairs()
-}
-
-// metadataPairs are those of the row that was taken. Its level is told by the
-// row as it came.
+// metadataPairs are the structured metadata of the row that was taken: its
+// level, told by the row as it came, the configured columns that are not empty,
+// and label columns that there is no room for. Valid until the next call.
 func (c *Columns) metadataPairs() []record.Pair {
 	c.pairs = append(c.pairs[:0], record.Pair{Name: levelName, Value: c.level.of(c.row)})
 	for _, m := range c.metadata {
