@@ -42,8 +42,9 @@ lint: ## gofmt, vet, staticcheck, shellcheck, shfmt, manual pages
 	shellcheck $(SHELLS)
 	mandoc -T lint -W warning man/*
 
-test-sql: ## test tables of dead letters with DuckDB and Iceberg (needs npm; large downloads)
-	cd scripts/dl-iceberg && $(GO) vet . && $(GO) test .
+test-more: ## tests with DuckDB, Iceberg and a broker (npm, kcat, large modules); 200 kills of a replay
+	for module in dl-iceberg topictest; do (cd scripts/$$module && $(GO) vet . && $(GO) test .) || exit 1; done
+	LETTERTEST_KILLS=200 $(GO) test -run TestKill ./scripts/lettertest
 
 fuzz: ## run each fuzz target for FUZZTIME (10s)
 	@$(GO) test -list '^Fuzz' $(PKG) | awk '/^Fuzz/ { t[n++] = $$1 } /^ok/ { while (n) print $$2, t[--n] }' | \
