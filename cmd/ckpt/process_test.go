@@ -267,7 +267,11 @@ func TestSystemCallsFail(t *testing.T) {
 		t.Run(test.call+" "+test.fault+test.when, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "state.json")
 			must(t, os.WriteFile(path, []byte(`{"k":"1"}`), 0o600))
-			p := &process{cmd: ckpt(t, "commit", "--retry-for=300ms", path)}
+			retry := "--retry-for=300ms"
+			if test.status == 0 {
+				retry = "--retry-for=30s" // each thread fails once
+			}
+			p := &process{cmd: ckpt(t, "commit", retry, path)}
 			strace, err := exec.LookPath("strace")
 			must(t, err)
 			p.cmd.Args = append([]string{"strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=" + test.call,
