@@ -435,14 +435,13 @@ func TestContendersKubernetes(t *testing.T) {
 	a.remove = func() { server.Remove("lanes/emea") }
 	a.env = func(id string) []string {
 		path := a.log + "." + id + ".kubeconfig"
-		must(t, os.WriteFile(path, server.Config("contender-"+id), 0o600))
+		must(t, os.WriteFile(path, server.Config(id), 0o600))
 		return []string{"KUBECONFIG=" + path}
 	}
 	server.Break(func(_ http.ResponseWriter, r *http.Request) bool {
-		_, id, _ := strings.Cut(r.Header.Get("Authorization"), "Bearer contender-")
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		if a.cut[id] {
+		if a.cut[leasetest.Asks(r)] {
 			panic(http.ErrAbortHandler)
 		}
 		return false

@@ -203,6 +203,7 @@ func (e *Elector) claim(ctx context.Context) (*Term, error) {
 		return nil, err
 	}
 	e.told = ""
+	e.rec, e.gen, e.since, e.broken = t.rec, t.gen, t.confirmed, false
 	t.begin(context.WithoutCancel(ctx))
 	return t, nil
 }

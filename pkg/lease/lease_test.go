@@ -231,6 +231,24 @@ func TestStepDownWhenRemoved(t *testing.T) {
 	})
 }
 
+// Who led knows that a lease which is not there any more was there.
+func TestRemovedIsRemembered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPlace()
+		e := p.contend("a")
+		term, err := e.Acquire(t.Context(), 0)
+		must(t, err)
+		p.lease.Remove()
+		<-term.Doubt()
+		_ = term.End(t.Context())
+		within(t, ttl, ttl+2*time.Second, func() {
+			term, err := e.Acquire(t.Context(), 100*ttl)
+			must(t, err)
+			must(t, term.End(t.Context()))
+		})
+	})
+}
+
 // Epochs are those of the documents too: they outlive the lease.
 func TestRemovedWhileNobodyHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -55,12 +55,21 @@ func Refuse(w http.ResponseWriter, code int, reason string) {
 	_, _ = fmt.Fprintf(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"the server's words","reason":%q,"code":%d}`, reason, code)
 }
 
-// Config is a configuration for kubectl that leads here, with a token that
-// tells who asks.
-func (s *APIServer) Config(token string) []byte {
+// Config is a configuration for kubectl that leads here, by a path of its own
+// from which Asks tells who asks: without TLS no token is ever sent.
+func (s *APIServer) Config(who string) []byte {
 	return fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Config","current-context":"c",
 "clusters":[{"name":"c","cluster":{"server":%q}}],"contexts":[{"name":"c","context":{"cluster":"c","user":"u"}}],
-"users":[{"name":"u","user":{"token":%q}}]}`, s.URL, token)
+"users":[{"name":"u","user":{}}]}`, s.URL+asks+who)
+}
+
+const asks = "/asks/"
+
+// Asks is who sent a request, by the configuration that it has.
+func Asks(r *http.Request) string {
+	rest, _ := strings.CutPrefix(r.URL.Path, asks)
+	who, _, _ := strings.Cut(rest, "/apis/")
+	return who
 }
 
 // Break has fn asked before every request; it answers those for which it says
@@ -129,7 +138,11 @@ func (s *APIServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if fault != nil && fault(w, r) {
 		return
 	}
-	rest, ok := strings.CutPrefix(r.URL.Path, "/apis/coordination.k8s.io/v1/namespaces/")
+	path := r.URL.Path
+	if strings.HasPrefix(path, asks) {
+		path = strings.TrimPrefix(path, asks+Asks(r))
+	}
+	rest, ok := strings.CutPrefix(path, "/apis/coordination.k8s.io/v1/namespaces/")
 	namespace, own, ok2 := strings.Cut(rest, "/leases")
 	if !ok || !ok2 {
 		Refuse(w, http.StatusNotFound, "NotFound")
