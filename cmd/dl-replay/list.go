@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"text/tabwriter"
 	"time"
 
@@ -66,29 +67,36 @@ func (l *list) exec(_ context.Context, args []string) error {
 }
 
 // rows is a row for each file, and last one for all of them.
-func (l *list) rows(r *reading) ([]fileRow, error) {
+func (l *list) rows(r *reading) ([]*fileRow, error) {
 	window := spool.Window{Now: time.Now(), MaxAge: l.maxAge}
-	var rows []fileRow
+	rows := make([]*fileRow, len(r.set.Files))
 	total := spool.NewSummary(window)
-	for i, f := range r.set.Files {
-		l.app.Progress(fmt.Sprintf("file %d of %d, %d records", i+1, len(r.set.Files), total.Records))
+	var mu sync.Mutex // of total, and done
+	done := 0
+	err := r.each(func(i int, f *spool.File) error {
 		sum := spool.NewSummary(window)
 		info, err := r.file(f, func(letter *spool.Letter, s spool.Status) error {
 			sum.Add(letter, s)
 			return nil
 		})
 		if err != nil {
-			return nil, err
+			return err
 		}
+		mu.Lock()
+		defer mu.Unlock()
+		done++
+		l.app.Progress(fmt.Sprintf("file %d of %d, %d records", done, len(rows), total.Records))
 		if info.Gone || sum.Records == 0 && l.sel.narrows() {
-			continue
+			return nil
 		}
 		total.Merge(sum)
 		sum.Seal()
-		rows = append(rows, fileRow{f.Path, state(f, info, sum), sum})
-	}
+		rows[i] = &fileRow{f.Path, state(f, info, sum), sum}
+		return nil
+	})
 	total.Seal()
-	return append(rows, fileRow{"total", "-", total}), nil
+	rows = slices.DeleteFunc(rows, func(r *fileRow) bool { return r == nil })
+	return append(rows, &fileRow{"total", "-", total}), err
 }
 
 // narrows reports whether records are selected by anything.
@@ -112,7 +120,7 @@ func state(f *spool.File, info spool.Info, sum *spool.Summary) string {
 	return "closed"
 }
 
-func (l *list) print(rows []fileRow) error {
+func (l *list) print(rows []*fileRow) error {
 	switch len(rows) {
 	case 1: // no file
 		return nil

@@ -1,10 +1,14 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"sf2loki/pkg/cli"
@@ -107,7 +111,9 @@ type reading struct {
 	sel   spool.Selection
 	limit int
 
-	taken  int
+	taken int // of limit
+
+	mu     sync.Mutex
 	damage *spool.Damage
 }
 
@@ -125,16 +131,46 @@ func (s *selectFlags) read(app *cli.App, files []string) (*reading, error) {
 
 func (r *reading) close() { r.set.Close() }
 
+// each calls fn for all files, for some of them at the same time: then what fn
+// shares is its own affair. With a limit the order of the records counts, so it
+// is one after the other.
+func (r *reading) each(fn func(i int, f *spool.File) error) error {
+	workers := min(runtime.GOMAXPROCS(0), maxReaders, len(r.set.Files))
+	if r.limit > 0 {
+		workers = min(workers, 1)
+	}
+	var next atomic.Int64
+	errs := make([]error, workers)
+	var all sync.WaitGroup
+	for w := range workers {
+		all.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(r.set.Files)) && errs[w] == nil; i = next.Add(1) - 1 {
+				errs[w] = fn(int(i), r.set.Files[i])
+			}
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// maxReaders bounds the memory of reading files at the same time: each needs
+// that of its longest record.
+const maxReaders = 2
+
 // file reads one file.
 func (r *reading) file(f *spool.File, fn func(*spool.Letter, spool.Status) error) (spool.Info, error) {
 	return f.Read(func(l *spool.Letter, s spool.Status) error {
 		if r.limit > 0 && r.taken >= r.limit || !r.sel.Matches(l, s) {
 			return nil
 		}
-		r.taken++
+		if r.limit > 0 {
+			r.taken++
+		}
 		return fn(l, s)
 	}, func(d *spool.Damage) {
 		r.app.Log.Warn("no record here", "file", d.Path, "line", d.Line, "offset", d.Offset, "what", d.Text)
+		r.mu.Lock()
+		defer r.mu.Unlock()
 		if !f.Replayed() && (r.damage == nil || r.damage.Torn) {
 			r.damage = d
 		}

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"text/tabwriter"
 	"time"
 
@@ -77,18 +78,33 @@ func (s *stats) exec(_ context.Context, args []string) error {
 	defer r.close()
 	groups := map[string]*spool.Summary{}
 	window := spool.Window{Now: time.Now(), MaxAge: s.maxAge}
-	read := 0
-	readErr := r.all(func(_ *spool.File, l *spool.Letter, status spool.Status) error {
-		key := s.key(l, status)
-		if groups[key] == nil {
-			groups[key] = spool.NewSummary(window)
+	var mu sync.Mutex // of groups
+	read := int64(0)
+	readErr := r.each(func(_ int, f *spool.File) error {
+		inFile := map[string]*spool.Summary{}
+		_, err := r.file(f, func(l *spool.Letter, status spool.Status) error {
+			key := s.key(l, status)
+			if inFile[key] == nil {
+				inFile[key] = spool.NewSummary(window)
+			}
+			inFile[key].Add(l, status)
+			return nil
+		})
+		mu.Lock()
+		defer mu.Unlock()
+		for key, sum := range inFile {
+			if groups[key] == nil {
+				groups[key] = spool.NewSummary(window)
+			}
+			groups[key].Merge(sum)
+			read += sum.Records
 		}
-		groups[key].Add(l, status)
-		if read++; read%progressEvery == 0 {
-			s.app.Progress(fmt.Sprintf("%d records", read))
-		}
-		return nil
+		s.app.Progress(fmt.Sprintf("%d records", read))
+		return err
 	})
+	if readErr == nil {
+		readErr = r.verdict()
+	}
 	s.app.Progress("")
 	for _, g := range groups {
 		g.Seal()
