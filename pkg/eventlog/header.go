@@ -2,6 +2,8 @@ package eventlog
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,6 +25,30 @@ type header struct {
 	extraName string
 }
 
+// mostColumns is far more than an event type has. Each costs memory for as long
+// as the file is read.
+const mostColumns = 10_000
+
+// checkHeader refuses a first row that cannot be one of column names.
+func checkHeader(row *Row) error {
+	if row.Bad != nil {
+		return row.Bad
+	}
+	if n := row.Len(); n > mostColumns {
+		return fmt.Errorf("%d columns, more than %d", n, mostColumns)
+	}
+	return nil
+}
+
+// errNoLineFeeds is for a file that is all header.
+var errNoLineFeeds = errors.New("a name holds a carriage return, and nothing follows: lines have to end with a line feed")
+
+// swallowed tells whether the header may be a whole file whose lines end with
+// carriage returns alone.
+func (h *header) swallowed() bool {
+	return slices.ContainsFunc(h.names, func(name string) bool { return strings.Contains(name, "\r") })
+}
+
 // newHeader takes the column names from a row. Names that repeat get a number
 // that no other column bears: CPU_TIME, CPU_TIME_2.
 func newHeader(row *Row) *header {
@@ -36,7 +62,7 @@ func newHeader(row *Row) *header {
 	for _, name := range h.names {
 		taken[name] = true
 	}
-	h.extraName = unique(extraColumn, taken)
+	h.extraName, _ = unique(extraColumn, 0, taken)
 	h.extra = opening(h.extraName, false)
 	return h
 }
@@ -61,25 +87,26 @@ func uniqueNames(row *Row) []string {
 		names[i] = strings.ToValidUTF8(string(row.Cell(i)), "\uFFFD")
 		taken[names[i]] = true
 	}
-	seen := make(map[string]bool, len(names))
+	seen := make(map[string]int, len(names)) // with the last number that was given
 	for i, name := range names {
-		if seen[name] {
-			names[i] = unique(name, taken)
+		if n := seen[name]; n > 0 {
+			names[i], seen[name] = unique(name, n, taken)
 			taken[names[i]] = true
 		}
-		seen[names[i]] = true
+		seen[names[i]] = max(1, seen[names[i]])
 	}
 	return names
 }
 
-// unique returns name, or with a number behind it the first that is not taken.
-func unique(name string, taken map[string]bool) string {
-	for n, try := 2, name; ; n++ {
-		if !taken[try] {
-			return try
-		}
-		try = name + "_" + strconv.Itoa(n)
+// unique returns name with the first number after n behind it that is not
+// taken; for n = 0 name itself will do.
+func unique(name string, n int, taken map[string]bool) (string, int) {
+	if n == 0 && !taken[name] {
+		return name, 0
 	}
+	for n = max(n, 1) + 1; taken[name+"_"+strconv.Itoa(n)]; n++ {
+	}
+	return name + "_" + strconv.Itoa(n), n
 }
 
 // index returns the place of a column, or -1.

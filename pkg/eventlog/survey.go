@@ -75,8 +75,8 @@ func look(ctx context.Context, b body, limit int, fallback *int64) (survey, erro
 	if err != nil {
 		return v, err
 	}
-	if first.Bad != nil {
-		return v, fmt.Errorf("the header: %w", first.Bad)
+	if err := checkHeader(first); err != nil {
+		return v, fmt.Errorf("the header: %w", err)
 	}
 	v.header = newHeader(first)
 	last := int64(0)
@@ -97,6 +97,9 @@ func look(ctx context.Context, b body, limit int, fallback *int64) (survey, erro
 		}
 		row, err := v.header.next(s)
 		if err == io.EOF {
+			if v.rows == 0 && v.header.swallowed() {
+				return v, fmt.Errorf("the header: %w", errNoLineFeeds)
+			}
 			v.sum = sum.sum.Sum32()
 			return v, nil
 		}
