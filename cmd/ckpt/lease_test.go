@@ -66,9 +66,10 @@ func TestReadiness(t *testing.T) {
 	first := contend(t, dir, "first")
 	await(t, "leader", first.ready)
 	second := contend(t, dir, "second")
-	if status, body := second.get("/readyz"); status != http.StatusServiceUnavailable || strings.TrimSpace(body) != "standby" {
-		t.Errorf("the standby answers %d %q", status, body)
-	}
+	await(t, "standby", func() bool {
+		status, body := second.get("/readyz")
+		return status == http.StatusServiceUnavailable && strings.TrimSpace(body) == "standby"
+	})
 	for c, want := range map[*contender]string{first: "\nsf2loki_leader 1\n", second: "\nsf2loki_leader 0\n"} {
 		if _, body := c.get("/metrics"); !strings.Contains(body, want) {
 			t.Errorf("no %q in the metrics", want)
