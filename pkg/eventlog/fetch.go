@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"math"
 	"os"
 	"time"
 
@@ -117,11 +119,37 @@ func (s *Source) fetch(ctx context.Context, f *File) (*os.File, int64, error) {
 		return nil, 0, err
 	}
 	defer r.Close()
-	tmp, size, err := keep(s.cfg.TmpDir, r)
+	tmp, size, err := keep(s.cfg.TmpDir, newBounded(r, f.Length))
 	if salesforce.KindOf(err) != salesforce.KindOther {
 		err = &brokenOff{err}
 	}
 	return tmp, size, err
+}
+
+// mostExcess is how much longer than Salesforce says a body may be, beyond twice
+// that: one without an end must not fill the disk.
+const mostExcess = 64 << 20
+
+// bounded lets a body through that is about as long as the listing says.
+type bounded struct {
+	io.Reader
+	left, length int64
+}
+
+func newBounded(r io.Reader, length int64) io.Reader {
+	if length <= 0 || length > math.MaxInt64/4 {
+		return r
+	}
+	return &bounded{r, 2*length + mostExcess, length}
+}
+
+func (b *bounded) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, fmt.Errorf("the body is much longer than the %d bytes that Salesforce says", b.length)
+	}
+	n, err := b.Reader.Read(p[:min(int64(len(p)), b.left)])
+	b.left -= int64(n)
+	return n, err
 }
 
 // brokenOff is a body that had begun to come.

@@ -135,6 +135,18 @@ func (s *selection) conditions() []string {
 	return w
 }
 
+// holds refuses a file that was not asked for: a position behind one of the
+// future would pass over all that come before that.
+func (s *selection) holds(f *File) error {
+	switch {
+	case !s.before.IsZero() && !f.Created.Before(s.before):
+		return fmt.Errorf("a record of the listing, %s: created at %s, which was not asked for", f.ID, salesforce.DateTime(f.Created))
+	case s.eventType != "" && !strings.EqualFold(f.EventType, s.eventType):
+		return fmt.Errorf("a record of the listing, %s: event type %.80q instead of %s", f.ID, f.EventType, s.eventType)
+	}
+	return nil
+}
+
 // discovery is the query for the types that have files. Without a filter such
 // a query leaves types out.
 func (s *selection) discovery() string {
@@ -154,6 +166,9 @@ func (l *listing) files(ctx context.Context, s selection) ([]File, error) {
 	err := l.run(ctx, &s, (*selection).soql, func(raw json.RawMessage) error {
 		f, err := parseFile(raw)
 		if err != nil {
+			return err
+		}
+		if err := s.holds(&f); err != nil {
 			return err
 		}
 		if f.Interval == "" {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -172,6 +173,24 @@ func TestLongerThanSaid(t *testing.T) {
 	b.wantRows(20)
 }
 
+// A body without an end must not fill the disk.
+func TestMuchLongerThanSaid(t *testing.T) {
+	r := newBounded(zeros{}, 1000)
+	n, err := io.Copy(io.Discard, r)
+	if n != 2*1000+mostExcess || err == nil || !strings.Contains(err.Error(), "much longer than the 1000 bytes") {
+		t.Errorf("%d bytes, %v", n, err)
+	}
+	for _, length := range []int64{0, 5, math.MaxInt64} {
+		if n, err := io.Copy(io.Discard, newBounded(strings.NewReader("0123456789"), length)); n != 10 || err != nil {
+			t.Errorf("length %d: %d bytes, %v", length, n, err)
+		}
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { return len(p), nil }
+
 func TestBodyBreaksOff(t *testing.T) {
 	b := newBench(t)
 	b.retry = salesforce.Retry{Attempts: 2, Min: time.Millisecond, Max: time.Millisecond}
@@ -205,11 +224,16 @@ func TestNotAFile(t *testing.T) { // #94
 
 func TestNotAListing(t *testing.T) { // #94
 	for name, fault := range map[string]sftest.Fault{
-		"page":           {HTML: true, Times: -1},
-		"empty":          {Status: 200, Body: "", Times: -1},
-		"array":          {Status: 200, Body: "[]", Times: -1},
-		"cut":            {Status: 200, Body: `{"totalSize":1,"done":tr`, Times: -1},
-		"without an Id":  {Status: 200, Body: `{"totalSize":1,"done":true,"records":[{"EventType":"Login"}]}`, Times: -1},
+		"page":          {HTML: true, Times: -1},
+		"empty":         {Status: 200, Body: "", Times: -1},
+		"array":         {Status: 200, Body: "[]", Times: -1},
+		"cut":           {Status: 200, Body: `{"totalSize":1,"done":tr`, Times: -1},
+		"without an Id": {Status: 200, Body: `{"totalSize":1,"done":true,"records":[{"EventType":"Login"}]}`, Times: -1},
+		"none of five":  {Status: 200, Body: `{"totalSize":5,"done":true,"records":[]}`, Times: -1},
+		"of the future": {Status: 200, Body: `{"totalSize":1,"done":true,"records":[{"Id":"0ATxx0000000001AAA","EventType":"Login",` +
+			`"CreatedDate":"2099-01-01T00:00:00.000+0000"}]}`, Times: -1},
+		"of another type": {Status: 200, Body: `{"totalSize":1,"done":true,"records":[{"Id":"0ATxx0000000001AAA","EventType":"API",` +
+			`"CreatedDate":"2026-07-01T00:00:00.000+0000"}]}`, Times: -1},
 		"without a date": {Status: 200, Body: `{"totalSize":1,"done":true,"records":[{"Id":"0ATxx0000000001AAA","CreatedDate":null}]}`, Times: -1},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,6 +1,7 @@
 package salesforce
 
 import (
+	"cmp"
 	"encoding/json"
 	"encoding/xml"
 	"errors"
@@ -142,7 +143,7 @@ func readComplaint(body []byte) complaint {
 		if c, ok := xmlComplaint([]byte(text)); ok {
 			return c
 		}
-		return complaint{html: true, message: clip(stripTags(text))}
+		return complaint{html: true, message: cmp.Or(clip(stripTags(text)), "an HTML page without a word")}
 	}
 	return complaint{message: clip(text)}
 }

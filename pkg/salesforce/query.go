@@ -3,6 +3,7 @@ package salesforce
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"iter"
 	"net/url"
@@ -39,6 +40,7 @@ func (c *Client) query(ctx context.Context, path string) iter.Seq2[json.RawMessa
 }
 
 type page struct {
+	Total   int64             `json:"totalSize"`
 	Done    *bool             `json:"done"`
 	Next    string            `json:"nextRecordsUrl"`
 	Records []json.RawMessage `json:"records"`
@@ -57,6 +59,9 @@ func (c *Client) page(ctx context.Context, path string) (page, error) {
 		case err != nil, p.Done == nil, p.Records == nil:
 			odd.Message = "the answer is no query result"
 			return odd
+		case *p.Done && len(p.Records) == 0 && p.Total > 0 && isFirst(path):
+			odd.Message = fmt.Sprintf("the answer tells of %d records and holds none", p.Total)
+			return odd
 		case !*p.Done && (p.Next == "" || p.Next == path):
 			odd.Message = "the answer says that there is more, but not where"
 			return odd
@@ -71,6 +76,9 @@ func (c *Client) page(ctx context.Context, path string) (page, error) {
 	})
 	return p, err
 }
+
+// isFirst tells a query's first page from those that follow.
+func isFirst(path string) bool { return strings.Contains(path, "query?q=") }
 
 // Get gives a JSON answer, whole. A path without a slash in front is below
 // /services/data/vNN.0/, as "limits/".

@@ -320,6 +320,7 @@ func TestDownloadOfSomethingElse(t *testing.T) {
 		calls      int
 	}{
 		{"page", "<html>We are down for maintenance.</html>", KindNotJSON, 3},
+		{"page without a word", "<html><br/></html>", KindNotJSON, 3},
 		{"page after white space", "\r\n  <!DOCTYPE html><html>x</html>", KindNotJSON, 3},
 		{"page after a BOM", "\ufeff<html>x</html>", KindNotJSON, 3},
 		{"error array", `[{"message":"TotalRequests Limit exceeded.","errorCode":"REQUEST_LIMIT_EXCEEDED"}]`, KindLimitTotal, 1},
@@ -332,6 +333,9 @@ func TestDownloadOfSomethingElse(t *testing.T) {
 			org.Fault("/LogFile", sftest.Fault{Body: tt.body, ContentType: "application/octetstream", Times: -1})
 			_, err := c.Open(context.Background(), "sobjects/EventLogFile/0AT/LogFile")
 			wantKind(t, err, tt.kind)
+			if strings.HasSuffix(err.Error(), "200 OK") {
+				t.Errorf("%q does not say what is wrong", err)
+			}
 			if n := len(org.Requests("/LogFile")); n != tt.calls {
 				t.Errorf("%d requests, want %d", n, tt.calls)
 			}
