@@ -53,7 +53,7 @@ func TestRunbook(t *testing.T) {
 		}
 		r.line = string(line)
 	})
-	b.want(0, "loki-push --max-line-bytes 1MiB --breaker=false --spool dead <in >acks")
+	b.want(0, "loki-push --max-line-bytes 1MiB --breaker=false --in-flight 1 --spool dead <in >acks") // one at a time: letters in the order of the streams
 	b.limit(func(l *lokitest.Limits) { l.DiscoverServiceName = nil })
 	all := blocks(t, "h RUNBOOK")
 	statuses := []int{0, 0, 0, 65, 0, 0}
