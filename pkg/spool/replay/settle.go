@@ -19,6 +19,7 @@ type event struct {
 	ack        *ack
 	letter     *letter
 	damage     *spool.Damage // in place of a letter
+	acksLost   bool // no way back into the stream: nothing more can be settled
 	acksEnd    bool
 	lettersEnd bool
 	err        error // in place of an ack, or of an end
@@ -56,6 +57,7 @@ type settler struct {
 	rejected     int64  // of the acks applied
 	lettersEnded bool
 	acksEnded    bool
+	acksLost     bool
 	overdue      bool  // the command was told to end
 	err          error // of our own: from here on nothing counts
 }
@@ -114,7 +116,7 @@ func (s *settler) loop(ctx context.Context, stop func(), c *child, events <-chan
 			if err := s.apply(); err != nil && s.err == nil {
 				s.err = err
 			}
-			if s.err != nil {
+			if s.err != nil || s.acksLost {
 				stop()
 			}
 		case end = <-ended:
@@ -166,6 +168,8 @@ func (s *settler) take(e event) {
 		}
 	case e.damage != nil:
 		s.Log.Warn("a dead letter of the command cannot be read", "offset", e.damage.Offset, "what", e.damage.Text)
+	case e.acksLost:
+		s.acksLost = true
 	case e.acksEnd:
 		s.acksEnded = true
 	case e.lettersEnd:
@@ -407,9 +411,10 @@ func readAcks(r io.Reader, letters *letterPipe, events chan<- event) {
 			events <- event{acksEnd: true}
 			return
 		default:
-			// The command must not hang on a pipe that nobody reads.
+			events <- event{acksLost: true, err: sysexits.Wrap(sysexits.DataErr, err)}
+			// The command must not hang on a pipe that nobody reads while it ends.
 			_, _ = io.Copy(io.Discard, r)
-			events <- event{acksEnd: true, err: sysexits.Wrap(sysexits.DataErr, err)}
+			events <- event{acksEnd: true}
 			return
 		}
 	}
