@@ -4,6 +4,8 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"math"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -120,6 +122,7 @@ func (p *push) exec(ctx context.Context, args []string) error {
 	cfg.CaptureFull = p.fullLines && letters.capture != nil
 	cfg.Gone = p.app.WatchStdout(context.WithoutCancel(ctx)).Done()
 
+	p.limitMemory()
 	if p.engine, err = loki.NewEngine(cfg); err != nil {
 		return err
 	}
@@ -129,6 +132,14 @@ func (p *push) exec(ctx context.Context, args []string) error {
 	stop()
 	p.app.Report(p.report())
 	return err
+}
+
+// limitMemory keeps the garbage that very long lines make from piling up: what
+// is in use is less than this as a rule, however long they are.
+func (p *push) limitMemory() {
+	if _, set := p.app.LookupEnv("GOMEMLIMIT"); !set {
+		debug.SetMemoryLimit(4*min(p.buffer, math.MaxInt64/8) + 64<<20)
+	}
 }
 
 func (p *push) checkInput(args []string) error {

@@ -166,7 +166,14 @@ func (e *Engine) settleEntry(b *batch, en *entry, captured bool, wall int64) fat
 
 // letters makes the dead letters of a batch from the records' own texts.
 func (e *Engine) letters(b *batch) [][]byte {
+	size := 0
+	for i := range b.entries {
+		if e.isLetter(&b.entries[i]) {
+			size += len(b.entries[i].raw()) + 1
+		}
+	}
 	var raws bytes.Buffer
+	raws.Grow(size)
 	for i := range b.entries {
 		if e.isLetter(&b.entries[i]) {
 			raws.Write(b.entries[i].raw())
@@ -191,6 +198,9 @@ func (e *Engine) letters(b *batch) [][]byte {
 	return letters
 }
 
+// letterBytes is more than a dead letter has beside its record, as a rule.
+const letterBytes = 1500
+
 func (e *Engine) letter(b *batch, en *entry, rec *record.Record, now time.Time) []byte {
 	if en.state == entryVerbatim && rec.DeadLetter != nil {
 		var line bytes.Buffer
@@ -208,7 +218,7 @@ func (e *Engine) letter(b *batch, en *entry, rec *record.Record, now time.Time) 
 	}
 	if en.state == entryStored {
 		l.Reason, l.Detail = record.TruncatedCopy, fmt.Sprintf("pushed with the line cut to %d bytes", e.cfg.MaxLine)
-		return record.AppendLetter(nil, rec, &l)
+		return record.AppendLetter(make([]byte, 0, len(en.raw())+letterBytes), rec, &l)
 	}
 	f := &b.faults[en.fault]
 	l.Reason, l.Status, l.Detail, l.Stage = f.reason, f.status, f.detail, f.stage
@@ -216,7 +226,7 @@ func (e *Engine) letter(b *batch, en *entry, rec *record.Record, now time.Time) 
 	if en.state == entryVerbatim {
 		l.Stage = "pull"
 	}
-	return record.AppendLetter(nil, rec, &l)
+	return record.AppendLetter(make([]byte, 0, len(en.raw())+letterBytes), rec, &l)
 }
 
 func labelValue(labels []record.Pair, name string) string {
