@@ -61,7 +61,7 @@ func (l *list) printTable(rows []checkpoint.Row, now time.Time) error {
 		if d, ok := r.Age(now); ok {
 			last, age = r.Time.Format("2006-01-02T15:04:05Z"), cli.FormatDuration(coarse(d))
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", r.Key, r.Position, last, age)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", cli.Printable(r.Key), cli.Printable(r.Position), last, age)
 	}
 	return w.Flush()
 }

@@ -33,7 +33,7 @@ type selectFlags struct {
 
 func (s *selectFlags) register(fs *flag.FlagSet) {
 	cli.ListVar(fs, &s.spools, "spool", "spool `DIR`; may be repeated")
-	cli.TimeOrAgeVar(fs, &s.since, "since", "captured at or after this `TIME`, date or age (7d)", time.Now)
+	cli.TimeOrAgeVar(fs, &s.since, "since", "captured at or after this `TIME`, date, or age as 7d", time.Now)
 	cli.TimeOrAgeVar(fs, &s.until, "until", "captured before this `TIME`, date or age", time.Now)
 	cli.TimeOrAgeVar(fs, &s.eventSince, "event-since", "events at or after this `TIME`, date or age", time.Now)
 	cli.TimeOrAgeVar(fs, &s.eventUntil, "event-until", "events before this `TIME`, date or age", time.Now)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
@@ -15,6 +16,7 @@ import (
 	"sf2loki/pkg/cli"
 	"sf2loki/pkg/record"
 	"sf2loki/pkg/spool"
+	"sf2loki/pkg/sysexits"
 )
 
 type show struct {
@@ -51,20 +53,23 @@ func (s *show) exec(_ context.Context, args []string) error {
 	}
 	defer r.close()
 	out := bufio.NewWriter(s.app.Stdout)
-	first := true
+	n := 0
 	err = r.all(func(f *spool.File, l *spool.Letter, status spool.Status) error {
+		n++
 		if s.json {
 			return printObject(out, f, l, status)
 		}
-		if !first {
+		if n > 1 {
 			fmt.Fprintln(out)
 		}
-		first = false
 		printLetter(out, f, l, status)
 		return nil
 	})
 	if ferr := out.Flush(); ferr != nil {
 		return ferr
+	}
+	if err == nil && n == 0 && len(s.sel.ids) > 0 {
+		return sysexits.Errorf(sysexits.DataErr, "no record that is selected has the id %s", strings.Join(s.sel.ids, " or "))
 	}
 	return err
 }
@@ -91,7 +96,7 @@ func printObject(w io.Writer, f *spool.File, l *spool.Letter, status spool.Statu
 func printLetter(w io.Writer, f *spool.File, l *spool.Letter, status spool.Status) {
 	field := func(name, text string) {
 		if text != "" {
-			fmt.Fprintf(w, "%-12s%s\n", name, text)
+			fmt.Fprintf(w, "%-12s%s\n", name, cli.Printable(text))
 		}
 	}
 	refusal := l.Refusal()
@@ -125,7 +130,7 @@ func printLetter(w io.Writer, f *spool.File, l *spool.Letter, status spool.Statu
 		field(short(name), value)
 	}
 	if l.HasLine() {
-		field("line", quoted(l.EntryLine()))
+		field("line", shownLine(l.EntryLine()))
 	}
 }
 
@@ -170,19 +175,10 @@ func short(name string) string {
 
 func timeText(ns int64) string { return string(record.AppendTime(nil, ns)) }
 
-// quoted shows a line so that nothing in it can play tricks on a terminal.
-func quoted(line []byte) string {
-	if json.Valid(line) && !hasControl(line) {
+// shownLine is a line as it is, if it is JSON, else quoted.
+func shownLine(line []byte) string {
+	if json.Valid(line) {
 		return string(line)
 	}
 	return fmt.Sprintf("%+q", line)
-}
-
-func hasControl(line []byte) bool {
-	for _, r := range string(line) {
-		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 || r >= 0x2028 && r <= 0x202e {
-			return true
-		}
-	}
-	return false
 }

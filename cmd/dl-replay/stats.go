@@ -145,7 +145,7 @@ func (s *stats) print(groups map[string]*spool.Summary) error {
 		g := groups[key]
 		values := strings.Split(key, keySep)
 		for i := range values {
-			values[i] = orDash(values[i])
+			values[i] = orDash(cli.Printable(values[i]))
 		}
 		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%s\n", strings.Join(values, "\t"),
 			g.Records, g.Unique, g.Bytes, g.Waiting, g.Beyond, instant(g.OldestEvent))

@@ -172,3 +172,18 @@ func TestReadFileIsBounded(t *testing.T) {
 		t.Errorf("%q, %v", data, err)
 	}
 }
+
+func TestPrintable(t *testing.T) {
+	for in, want := range map[string]string{
+		"":                        "",
+		`{"a":"é\u0000"}`:         `{"a":"é\u0000"}`,
+		"a\x1b[31mb":              `"a\x1b[31mb"`,
+		"a\tb":                    `"a\tb"`,
+		"line\nkey  position":     `"line\nkey  position"`,
+		"right to left \u202e ok": `"right to left \u202e ok"`,
+	} {
+		if got := Printable(in); got != want {
+			t.Errorf("%q: %s, want %s", in, got, want)
+		}
+	}
+}
