@@ -7,7 +7,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync"
 	"text/tabwriter"
 	"time"
 
@@ -81,7 +80,7 @@ func (r *run) exec(ctx context.Context, args []string) error {
 		Delete: r.delete, Grace: r.grace, RunID: r.app.RunID(), Program: r.app.Name, Log: r.app.Log,
 		Watch: func(snapshot func() replay.Result) {
 			r.app.OnUSR1(func() any { return snapshot() })
-			stopProgress = r.progress(snapshot)
+			stopProgress = r.app.KeepProgress(func() string { return progressText(snapshot()) })
 		},
 	})
 	stopProgress()
@@ -93,25 +92,8 @@ func (r *run) exec(ctx context.Context, args []string) error {
 	return err
 }
 
-// progress tells a person how far the run is, until stop is called.
-func (r *run) progress(snapshot func() replay.Result) (stop func()) {
-	end := make(chan struct{})
-	var done sync.WaitGroup
-	done.Go(func() {
-		tick := time.NewTicker(500 * time.Millisecond)
-		defer tick.Stop()
-		for {
-			select {
-			case <-end:
-				r.app.Progress("")
-				return
-			case <-tick.C:
-				s := snapshot()
-				r.app.Progress(fmt.Sprintf("%d of %d: %d replayed, %d failed", s.Replayed+s.Failed, s.Send, s.Replayed, s.Failed))
-			}
-		}
-	})
-	return func() { close(end); done.Wait() }
+func progressText(s replay.Result) string {
+	return fmt.Sprintf("%d of %d: %d replayed, %d failed", s.Replayed+s.Failed, s.Send, s.Replayed, s.Failed)
 }
 
 // account says where each of the selected records went.

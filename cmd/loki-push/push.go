@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"runtime/debug"
-	"sync"
 	"time"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
@@ -127,7 +126,7 @@ func (p *push) exec(ctx context.Context, args []string) error {
 		return err
 	}
 	p.watch(letters)
-	stop := p.progress()
+	stop := p.app.KeepProgress(func() string { return progressText(p.engine.Status()) })
 	err = p.engine.Run(ctx, p.app.Stdin, p.app.Stdout)
 	stop()
 	p.app.Report(p.report())
@@ -290,29 +289,6 @@ func (p *push) runLine(status *int) error {
 // lastLine is how long a reader that does not read is waited for when the run
 // has failed, or was asked to stop.
 const lastLine = 2 * time.Second
-
-// progress tells a person how far the run is, until stop is called.
-func (p *push) progress() (stop func()) {
-	if !term.IsTerminal(int(p.app.Stderr.Fd())) {
-		return func() {}
-	}
-	end := make(chan struct{})
-	var done sync.WaitGroup
-	done.Go(func() {
-		tick := time.NewTicker(500 * time.Millisecond)
-		defer tick.Stop()
-		for {
-			select {
-			case <-end:
-				p.app.Progress("")
-				return
-			case <-tick.C:
-				p.app.Progress(progressText(p.engine.Status()))
-			}
-		}
-	})
-	return func() { close(end); done.Wait() }
-}
 
 func progressText(s loki.Status) string {
 	text := fmt.Sprintf("%d delivered, %d dead letters, %d on the way", s.Delivered, s.DeadLettered, s.Unsettled)

@@ -100,8 +100,32 @@ func (t *terminal) progress(text string) {
 // is a terminal and messages are text. An empty text removes the line.
 func (app *App) Progress(text string) {
 	if app.common.logFormat == "text" && isTerminal(app.Stderr) {
-		app.term.progress(text)
+		app.term.progress(oneLine(text))
 	}
+}
+
+// KeepProgress shows twice a second how far the run is, as Progress does, until
+// stop is called.
+func (app *App) KeepProgress(text func() string) (stop func()) {
+	if !isTerminal(app.Stderr) {
+		return func() {}
+	}
+	end := make(chan struct{})
+	var done sync.WaitGroup
+	done.Go(func() {
+		tick := time.NewTicker(500 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-end:
+				app.Progress("")
+				return
+			case <-tick.C:
+				app.Progress(text())
+			}
+		}
+	})
+	return func() { close(end); done.Wait() }
 }
 
 // StdinIsTerminal reports whether a person would have to type the input.
