@@ -107,7 +107,11 @@ func (s *Source) spell(ctx context.Context) ([]string, error) {
 		if len(names) == 0 {
 			return names, nil
 		}
-		s.log.Warn("the org does not tell which event types it knows: a misspelt one would find nothing", "event_types", names, "err", err)
+		attrs := []any{"event_types", names}
+		if err != nil {
+			attrs = append(attrs, "err", err)
+		}
+		s.log.Warn("the org does not tell which event types it knows: a misspelt one would find nothing", attrs...)
 		return names, nil
 	}
 	for i, name := range names {
