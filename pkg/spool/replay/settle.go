@@ -19,7 +19,7 @@ type event struct {
 	ack        *ack
 	letter     *letter
 	damage     *spool.Damage // in place of a letter
-	acksLost   bool // no way back into the stream: nothing more can be settled
+	acksLost   bool          // no way back into the stream: nothing more can be settled
 	acksEnd    bool
 	lettersEnd bool
 	err        error // in place of an ack, or of an end
