@@ -15,7 +15,7 @@ GO ?= go
 
 PROGRAMS = sf-pull loki-push dl-replay ckpt
 RELEASE = $(if $(VERSION),-X sf2loki/pkg/cli.release=$(VERSION))
-SHELLS = $(shell grep -lE '^\#!.*(sh|bash)$$' scripts/* .ci/run) $(wildcard scripts/lib/*.sh)
+SHELLS = $(shell grep -slE '^\#!.*(sh|bash)$$' scripts/* .ci/run) $(wildcard scripts/lib/*.sh)
 COMPLETIONS = $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 
 .PHONY: all build test test-stores check lint fuzz chaos large bench demo install uninstall dist clean help
