@@ -47,11 +47,7 @@ test-more: ## tests with DuckDB, Iceberg and a broker (npm, kcat, large modules)
 	LETTERTEST_KILLS=200 $(GO) test -run TestKill ./scripts/lettertest
 
 fuzz: ## run each fuzz target for FUZZTIME (10s)
-	@$(GO) test -list '^Fuzz' $(PKG) | awk '/^Fuzz/ { t[n++] = $$1 } /^ok/ { while (n) print $$2, t[--n] }' | \
-	while read -r pkg target; do \
-		echo "fuzz $$pkg $$target"; \
-		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$pkg" </dev/null || exit 1; \
-	done
+	@scripts/fuzz '$(FUZZTIME)' $(PKG)
 
 chaos: ## kill stages of pipelines at random, KILLS times (200), by SEED
 	PIPETEST_KILLS='$(KILLS)' PIPETEST_SEED='$(SEED)' $(GO) test -count=1 -v -timeout 1h -run '^TestKill$$' ./scripts/pipetest
