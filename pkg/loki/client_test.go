@@ -20,7 +20,7 @@ import (
 	"github.com/golang/snappy"
 	"google.golang.org/protobuf/proto"
 
-	"sf2loki/pkg/loki/internal/pushpb"
+	"sf2loki/pkg/loki/pushpb"
 	"sf2loki/pkg/sysexits"
 )
 

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"sf2loki/pkg/loki/internal/pushpb"
+	"sf2loki/pkg/loki/pushpb"
 	"sf2loki/pkg/record"
 )
 

@@ -254,7 +254,7 @@ const file_push_proto_rawDesc = "" +
 	"\x13structured_metadata\x18\x03 \x03(\v2\x13.logproto.LabelPairR\x12structuredMetadata\"5\n" +
 	"\tLabelPair\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05valueB\"Z sf2loki/pkg/loki/internal/pushpbb\x06proto3"
+	"\x05value\x18\x02 \x01(\tR\x05valueB\x19Z\x17sf2loki/pkg/loki/pushpbb\x06proto3"
 
 var (
 	file_push_proto_rawDescOnce sync.Once
