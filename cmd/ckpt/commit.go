@@ -72,7 +72,7 @@ func (c *commit) exec(ctx context.Context, args []string) error {
 		OnRun: c.app.SetRunID, OnWrite: c.written,
 	})
 	c.observe(store, job)
-	defer func() { c.app.Report(rows(job.Totals())) }()
+	c.app.Report(func() []cli.ReportRow { return rows(job.Totals()) })
 	drain, stop := c.app.Drain(ctx, c.grace)
 	defer stop()
 	return job.Run(drain)

@@ -98,13 +98,14 @@ func progressText(s replay.Result) string {
 
 // account says where each of the selected records went.
 func (r *run) account(res *replay.Result) {
-	r.app.Report([]cli.ReportRow{{
+	rows := []cli.ReportRow{{
 		In: cli.Count{Name: "selected", N: res.Send + res.TooOld + res.Spent + res.Unsent},
 		Out: []cli.Count{
 			{Name: "replayed", N: res.Replayed}, {Name: "failed", N: res.Failed}, {Name: "returned", N: res.Returned},
 			{Name: "too_old", N: res.TooOld}, {Name: "out_of_attempts", N: res.Spent}, {Name: "only_when_asked_for", N: res.Unsent},
 		},
-	}})
+	}}
+	r.app.Report(func() []cli.ReportRow { return rows })
 }
 
 func (r *run) options() (err error) {

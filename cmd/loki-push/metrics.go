@@ -18,6 +18,7 @@ func (p *push) watch(letters *destination) {
 	e.OnPush(func(d time.Duration) { took.Observe(d.Seconds()) })
 	p.app.OnReady(e.Ready)
 	p.app.OnUSR1(func() any { return e.Status() })
+	p.app.Report(p.report)
 	p.app.Metrics.Collect(func(s *cli.Samples) {
 		collectEngine(s, e.Status())
 		for _, a := range withNone(e.Accounts()) {
@@ -119,7 +120,7 @@ func (p *push) report() []cli.ReportRow {
 			row.Out = append(row.Out, cli.Count{Name: discarded + string(reason), N: a.Discarded[reason], Loss: true})
 		}
 		row.Out = append(row.Out,
-			cli.Count{Name: "dropped_budget", N: a.DroppedBudget, Loss: true}, cli.Count{Name: "unsettled", N: a.Unsettled, Loss: true})
+			cli.Count{Name: "dropped_budget", N: a.DroppedBudget, Loss: true}, cli.Count{Name: "unsettled", N: a.Unsettled, Loss: true, Now: true})
 		row.Info = []cli.Count{{Name: "truncated", N: a.Truncated}}
 		rows = append(rows, row)
 	}

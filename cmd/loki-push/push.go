@@ -129,7 +129,6 @@ func (p *push) exec(ctx context.Context, args []string) error {
 	stop := p.app.KeepProgress(func() string { return progressText(p.engine.Status()) })
 	err = p.engine.Run(ctx, p.app.Stdin, p.app.Stdout)
 	stop()
-	p.app.Report(p.report())
 	return err
 }
 

@@ -92,7 +92,6 @@ func (f *apexlogFlags) run(ctx context.Context, app *cli.App, out *output, given
 	}
 	observeFeed(app, apexlog.SourceLabel, source.Stats())
 	app.Metrics.Collect(func(s *cli.Samples) { collectBodies(s, source.Stats().Totals()) })
-	defer reportFeed(app, apexlog.SourceLabel, source.Stats())
 	return source.Pull(ctx)
 }
 

@@ -254,7 +254,6 @@ func (f *elfFlags) pullFiles(ctx context.Context, app *cli.App, out *output, giv
 		return f.print(app, plan, err)
 	}
 	observe(app, source.Stats())
-	defer report(app, source.Stats())
 	return source.Pull(ctx)
 }
 
@@ -304,7 +303,6 @@ func (f *elfFlags) pullOrg(ctx context.Context, app *cli.App, out *output, given
 		return f.print(app, plan, err)
 	}
 	observe(app, source.Stats())
-	defer report(app, source.Stats())
 	return source.Pull(ctx)
 }
 

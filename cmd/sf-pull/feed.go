@@ -134,6 +134,7 @@ func printJSON(app *cli.App, v any) error {
 func observeFeed(app *cli.App, source string, stats *feed.Stats) {
 	app.Metrics.Collect(func(s *cli.Samples) { collectFeed(s, source, stats.Totals()) })
 	app.OnUSR1(func() any { return stats.Totals() })
+	app.Report(func() []cli.ReportRow { return reportFeed(source, stats) })
 }
 
 func collectFeed(s *cli.Samples, source string, t feed.Totals) {
@@ -161,7 +162,7 @@ func collectFeed(s *cli.Samples, source string, t feed.Totals) {
 }
 
 // reportFeed is the account of the run.
-func reportFeed(app *cli.App, source string, stats *feed.Stats) {
+func reportFeed(source string, stats *feed.Stats) []cli.ReportRow {
 	rows := []cli.ReportRow{}
 	for _, c := range stats.Totals().Types {
 		rows = append(rows, cli.ReportRow{
@@ -177,5 +178,5 @@ func reportFeed(app *cli.App, source string, stats *feed.Stats) {
 			},
 		})
 	}
-	app.Report(rows)
+	return rows
 }

@@ -17,6 +17,7 @@ const elfSource = "eventlogfile"
 func observe(app *cli.App, stats *eventlog.Stats) {
 	app.Metrics.Collect(func(s *cli.Samples) { collect(s, stats.Totals()) })
 	app.OnUSR1(func() any { return stats.Totals() })
+	app.Report(func() []cli.ReportRow { return report(stats) })
 }
 
 func collect(s *cli.Samples, t eventlog.Totals) {
@@ -101,14 +102,14 @@ func newOrgMetrics(app *cli.App) *orgMetrics {
 }
 
 // report is the account of the run.
-func report(app *cli.App, stats *eventlog.Stats) {
+func report(stats *eventlog.Stats) []cli.ReportRow {
 	rows := []cli.ReportRow{}
 	for _, c := range stats.Totals().Types {
 		row := accountRow(c)
 		row.Info = append([]cli.Count{{Name: "files", N: c.Files}}, row.Info...)
 		rows = append(rows, row)
 	}
-	app.Report(rows)
+	return rows
 }
 
 // accountRow is the account of one event type.

@@ -110,7 +110,6 @@ func (f *objectsFlags) run(ctx context.Context, app *cli.App, out *output, given
 		return f.print(app, plan, err)
 	}
 	observeFeed(app, sobject.SourceLabel, source.Stats())
-	defer reportFeed(app, sobject.SourceLabel, source.Stats())
 	return source.Pull(ctx)
 }
 

@@ -255,7 +255,6 @@ func (f *pubsubFlags) run(ctx context.Context, app *cli.App, out *output, given 
 		return f.print(app, plan, err)
 	}
 	observePubsub(app, source.Stats())
-	defer reportPubsub(app, source.Stats())
 	return source.Pull(ctx)
 }
 

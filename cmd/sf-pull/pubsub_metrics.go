@@ -11,6 +11,7 @@ import (
 func observePubsub(app *cli.App, stats *pubsub.Stats) {
 	app.Metrics.Collect(func(s *cli.Samples) { collectPubsub(s, stats.Totals()) })
 	app.OnUSR1(func() any { return stats.Totals() })
+	app.Report(func() []cli.ReportRow { return reportPubsub(stats) })
 }
 
 func collectPubsub(s *cli.Samples, t pubsub.Totals) {
@@ -56,7 +57,7 @@ func collectTopic(s *cli.Samples, c *pubsub.TopicCount) {
 }
 
 // reportPubsub is the account of the run.
-func reportPubsub(app *cli.App, stats *pubsub.Stats) {
+func reportPubsub(stats *pubsub.Stats) []cli.ReportRow {
 	rows := []cli.ReportRow{}
 	for _, c := range stats.Totals().Types {
 		rows = append(rows, cli.ReportRow{
@@ -72,5 +73,5 @@ func reportPubsub(app *cli.App, stats *pubsub.Stats) {
 			},
 		})
 	}
-	app.Report(rows)
+	return rows
 }

@@ -54,7 +54,7 @@ type App struct {
 	status func() any
 	ready  func() error
 	names  ReportRow // of the numbers that every account has
-	report []ReportRow
+	report func() []ReportRow
 
 	finished sync.Once
 	code     sysexits.Code
@@ -148,8 +148,15 @@ func (app *App) exec(ctx context.Context, root *ffcli.Command, inv invocation) e
 // file, the last run line, one line on stderr. It returns the exit status.
 func (app *App) finish(err error, runLine func(status *int) error) sysexits.Code {
 	app.finished.Do(func() {
-		app.logAccount()
+		rows := app.rows()
+		app.logAccount(rows)
 		code, quiet := app.judge(err)
+		if bug := imbalance(rows); bug != nil {
+			if err != nil && !quiet {
+				app.Log.Error(oneLine(err.Error()))
+			}
+			err, code, quiet = bug, sysexits.Software, false
+		}
 		if werr := app.writeEnd(code); werr != nil && err == nil {
 			err, code = werr, sysexits.IOErr
 		} else if werr != nil {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
@@ -31,18 +32,19 @@ func Example() {
 			work, cancel := app.Drain(app.WatchStdout(ctx), grace)
 			defer cancel()
 			copied := app.Metrics.Counter("lines_copied_total", "Lines copied.").WithLabelValues()
-			var n int64
-			defer func() {
-				app.Report([]cli.ReportRow{{
+			var lines atomic.Int64
+			app.Report(func() []cli.ReportRow {
+				n := lines.Load()
+				return []cli.ReportRow{{
 					Source: "stdin", In: cli.Count{Name: "read", N: n}, Out: []cli.Count{{Name: "written", N: n}},
-				}})
-			}()
+				}}
+			})
 			in := bufio.NewScanner(app.Stdin)
 			for in.Scan() && work.Err() == nil {
 				if _, err := fmt.Fprintln(app.Stdout, in.Text()); err != nil {
 					return err // EPIPE: 74, quietly
 				}
-				n++
+				lines.Add(1)
 				copied.Inc()
 			}
 			return sysexits.Wrap(sysexits.IOErr, in.Err())

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	"sf2loki/pkg/atomicfile"
@@ -18,6 +19,7 @@ type Count struct {
 	Name string
 	N    int64
 	Loss bool // more than none is worth a warning
+	Now  bool // what it is at the moment, so that it can become less
 }
 
 // ReportRow is the account of one source and event type: what came In must be
@@ -33,25 +35,89 @@ type ReportRow struct {
 // ended before there was anything to count.
 func (app *App) Account(names ReportRow) { app.names = names }
 
-// Report sets the account of the run; the last one set counts. At exit its sum
-// is one line of the log, a warning when it does not balance or there is a
-// loss, and --report FILE gets one flat JSON object for each row
-// ("scope":"event_type") and one for their sum ("scope":"run").
-func (app *App) Report(rows []ReportRow) {
+// Report sets what tells the account of the run; the last one set counts. At
+// exit its sum is one line of the log, a warning when there is a loss, and
+// --report FILE gets one flat JSON object for each row ("scope":"event_type")
+// and one for their sum ("scope":"run"). An account that does not balance makes
+// the status 70. rows may be called at any time, from any goroutine: metrics
+// show the account while the program runs.
+func (app *App) Report(rows func() []ReportRow) {
 	app.mu.Lock()
-	defer app.mu.Unlock()
-	app.report = slices.Clone(rows)
-	for i := range app.report {
-		if app.report[i].In.Name == "" {
-			app.report[i].In.Name = "read"
+	first := app.report == nil
+	app.report = rows
+	app.mu.Unlock()
+	if first {
+		app.Metrics.Collect(app.collectAccount)
+	}
+}
+
+// rows is the account as it is now; nil when the program has none.
+func (app *App) rows() []ReportRow {
+	app.mu.Lock()
+	report := app.report
+	app.mu.Unlock()
+	if report == nil {
+		return nil
+	}
+	rows := slices.Clone(report())
+	for i := range rows {
+		if rows[i].In.Name == "" {
+			rows[i].In.Name = "read"
+		}
+	}
+	if rows == nil {
+		rows = []ReportRow{}
+	}
+	return rows
+}
+
+// collectAccount has the account in the metrics. The sum of a program that has
+// counted nothing stands for all rows to come, at zero.
+func (app *App) collectAccount(s *Samples) {
+	rows := app.rows()
+	if len(rows) == 0 {
+		rows = []ReportRow{sum(app.names, nil)}
+	}
+	for _, r := range rows {
+		for _, c := range append([]Count{r.In}, r.Out...) {
+			if !c.Now {
+				s.Counter("account_entries_total", "The account: what came in, and what became of it.", float64(c.N),
+					"program", app.Name, "source", r.Source, "event_type", r.EventType, "fate", c.Name)
+			}
 		}
 	}
 }
 
-func (app *App) rows() []ReportRow {
-	app.mu.Lock()
-	defer app.mu.Unlock()
-	return app.report
+// imbalance is what is wrong with the account, an error of status 70: an entry
+// without a fate, or with more than one.
+func imbalance(rows []ReportRow) error {
+	for i := range rows {
+		r := &rows[i]
+		if r.balanced() {
+			continue
+		}
+		var what []string
+		switch b := r.balance(); {
+		case b > 0:
+			what = append(what, fmt.Sprintf("%d of %d %s have no fate", b, r.In.N, r.In.Name))
+		case b < 0:
+			what = append(what, fmt.Sprintf("%d %s have %d fates", r.In.N, r.In.Name, r.In.N-b))
+		}
+		for _, c := range r.Out {
+			if c.N < 0 {
+				what = append(what, fmt.Sprintf("%s is %d", c.Name, c.N))
+			}
+		}
+		return sysexits.Errorf(sysexits.Software, "the account of source %q, event type %q does not balance: %s: this is a bug",
+			r.Source, r.EventType, strings.Join(what, ", "))
+	}
+	return nil
+}
+
+// balanced tells whether each that has come in has one fate: a number below
+// zero is of one that had a second.
+func (r *ReportRow) balanced() bool {
+	return r.balance() == 0 && !slices.ContainsFunc(r.Out, func(c Count) bool { return c.N < 0 })
 }
 
 // balance is what has come in and is not accounted for.
@@ -90,19 +156,12 @@ func addCounts(to *[]Count, counts []Count) {
 	}
 }
 
-// logAccount says the account in one line, and one more for each row that does
-// not balance although the sum may.
-func (app *App) logAccount() {
-	rows := app.rows()
+// logAccount says the account in one line.
+func (app *App) logAccount(rows []ReportRow) {
 	if rows == nil {
 		return
 	}
 	total := sum(app.names, rows)
-	for _, r := range rows {
-		if b := r.balance(); b != 0 {
-			app.Log.Warn("account does not balance", "source", r.Source, "event_type", r.EventType, "unaccounted", b)
-		}
-	}
 	lvl := slog.LevelInfo
 	args := []any{slog.Int64(total.In.Name, total.In.N)}
 	for _, c := range total.Out {
@@ -114,9 +173,9 @@ func (app *App) logAccount() {
 	for _, c := range total.Info {
 		args = append(args, slog.Int64(c.Name, c.N))
 	}
-	if b := total.balance(); b != 0 {
+	if imbalance(rows) != nil {
 		lvl = slog.LevelWarn
-		args = append(args, slog.Int64("unaccounted", b))
+		args = append(args, slog.Int64("unaccounted", total.balance()))
 	}
 	app.Log.Log(context.Background(), lvl, "account", args...)
 }
@@ -128,10 +187,10 @@ func (app *App) writeReport(code sysexits.Code) error {
 	var buf bytes.Buffer
 	rows := app.rows()
 	for i := range rows {
-		app.appendRow(&buf, "event_type", &rows[i], nil)
+		app.appendRow(&buf, "event_type", &rows[i], nil, rows[i].balanced())
 	}
 	total := sum(app.names, rows)
-	app.appendRow(&buf, "run", &total, &code)
+	app.appendRow(&buf, "run", &total, &code, imbalance(rows) == nil)
 	if err := atomicfile.Write(app.common.report, buf.Bytes(), 0o644); err != nil {
 		return fmt.Errorf("write report: %w", err)
 	}
@@ -140,7 +199,7 @@ func (app *App) writeReport(code sysexits.Code) error {
 
 // appendRow writes one line. The account of the whole has the status and no
 // source.
-func (app *App) appendRow(buf *bytes.Buffer, scope string, r *ReportRow, code *sysexits.Code) {
+func (app *App) appendRow(buf *bytes.Buffer, scope string, r *ReportRow, code *sysexits.Code, balanced bool) {
 	sep := byte('{')
 	field := func(name string, v any) {
 		buf.WriteByte(sep)
@@ -169,6 +228,6 @@ func (app *App) appendRow(buf *bytes.Buffer, scope string, r *ReportRow, code *s
 	for _, c := range slices.Concat(r.Out, r.Info) {
 		field(c.Name, c.N)
 	}
-	field("balanced", r.balance() == 0)
+	field("balanced", balanced)
 	buf.WriteString("}\n")
 }

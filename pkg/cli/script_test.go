@@ -157,7 +157,7 @@ func idleCommand(app *cli.App) *ffcli.Command {
 	return &ffcli.Command{Name: "idle", ShortHelp: "wait", FlagSet: fs, Exec: func(ctx context.Context, _ []string) error {
 		ctx = app.WatchStdout(ctx)
 		app.OnUSR1(func() any { return map[string]int{"waiting": 1} })
-		app.Report([]cli.ReportRow{{Source: "s", EventType: "T"}})
+		app.Report(func() []cli.ReportRow { return []cli.ReportRow{{Source: "s", EventType: "T"}} })
 		app.Stderr.WriteString("ready\n")
 		if *stubborn {
 			select {}
@@ -184,6 +184,7 @@ func countCommand(app *cli.App) *ffcli.Command {
 	org := fs.String("org", "", "an org")
 	get := fs.String("get", "", "print what this `PATH` serves")
 	bad := fs.Bool("unbalanced", false, "lose one")
+	twice := fs.Bool("twice", false, "settle one twice")
 	lost := app.Metrics.Counter("entries_dropped_total", "Entries dropped.", "reason")
 	lost.WithLabelValues("budget")
 	words := app.Metrics.Counter("words_total", "Words.", "word")
@@ -198,7 +199,7 @@ func countCommand(app *cli.App) *ffcli.Command {
 		})
 		if *none {
 			app.Account(cli.ReportRow{Out: []cli.Count{{Name: "written"}, {Name: "filtered"}}})
-			app.Report([]cli.ReportRow{})
+			app.Report(func() []cli.ReportRow { return nil })
 			return nil
 		}
 		n := int64(len(args))
@@ -210,9 +211,15 @@ func countCommand(app *cli.App) *ffcli.Command {
 		if *bad {
 			written--
 		}
-		app.Report([]cli.ReportRow{
-			{Source: "elf", EventType: "Login", In: cli.Count{Name: "read", N: n}, Out: []cli.Count{{Name: "written", N: written}, {Name: "filtered"}}, Info: []cli.Count{{Name: "bytes", N: 7}}},
-			{Source: "elf", EventType: "API", In: cli.Count{Name: "read", N: 2}, Out: []cli.Count{{Name: "written", N: 1}, {Name: "dropped", N: 1, Loss: true}}},
+		fates := []cli.Count{{Name: "written", N: written}, {Name: "filtered"}}
+		if *twice {
+			fates = []cli.Count{{Name: "written", N: n + 1}, {Name: "unsettled", N: -1, Now: true}}
+		}
+		app.Report(func() []cli.ReportRow {
+			return []cli.ReportRow{
+				{Source: "elf", EventType: "Login", In: cli.Count{Name: "read", N: n}, Out: fates, Info: []cli.Count{{Name: "bytes", N: 7}}},
+				{Source: "elf", EventType: "API", In: cli.Count{Name: "read", N: 2}, Out: []cli.Count{{Name: "written", N: 1}, {Name: "dropped", N: 1, Loss: true}}},
+			}
 		})
 		app.OnReady(func() error { return errors.New("no access token yet") })
 		app.OnUSR1(func() any { return map[string]any{"operands": args} })

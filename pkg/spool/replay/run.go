@@ -105,6 +105,7 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 	if err == nil && len(r.items) > 0 && ctx.Err() == nil {
 		err = r.replay(ctx)
 	}
+	r.giveBack()
 	r.result.Stopped = ctx.Err() != nil
 	if ferr := r.finishAll(); err == nil {
 		err = ferr

@@ -93,7 +93,6 @@ func (r *run) replay(ctx context.Context) error {
 	if s.err == nil && end == nil {
 		s.err = s.settleTotals()
 	}
-	r.giveBack()
 	if s.err != nil {
 		r.broken = true
 		return s.err
