@@ -26,6 +26,7 @@ type options struct {
 	fill sftest.Believable
 	dir  string
 	skew time.Duration
+	logs int
 
 	bus    sftest.BusConfig // Listen empty: none
 	events int
@@ -76,6 +77,7 @@ func parse(args []string) (options, error) {
 	fs.IntVar(&o.events, "events", 100, "events on each topic at the start")
 	fs.DurationVar(&o.span, "event-span", time.Hour, "time before now that they are spread over")
 	fs.Float64Var(&o.rate, "event-rate", 0, "events a second that are published from then on")
+	fs.IntVar(&o.logs, "debug-logs", 0, "debug logs of each of alice@acme.example and bob@acme.example, of the hour before this one")
 	fs.DurationVar(&o.skew, "skew", 0, "by how much the org's clock is ahead")
 	if err := fs.Parse(args); err != nil {
 		return o, err
@@ -106,6 +108,9 @@ func run(ctx context.Context, o options, stdout io.Writer) error {
 	defer org.Close()
 	org.SetSkew(o.skew)
 	manifest := org.Fill(o.fill)
+	if o.logs > 0 {
+		addLogs(org, o.logs)
+	}
 	bus, err := o.startBus(ctx, org)
 	if err != nil {
 		return err
@@ -125,6 +130,19 @@ func run(ctx context.Context, o options, stdout io.Writer) error {
 	}
 	<-ctx.Done()
 	return nil
+}
+
+// addLogs gives the org two users whose debug logs are written, and logs.
+func addLogs(org *sftest.Org, n int) {
+	org.DefineObjects()
+	end := org.Now().Truncate(time.Hour)
+	for _, name := range []string{"alice@acme.example", "bob@acme.example"} {
+		id := org.Insert("User", sftest.Row{"Username": name, "Name": name})[0]
+		org.AddTraceFlag(id, end.Add(12*time.Hour))
+		for i := range n {
+			org.AddApexLog(sftest.ApexLog{Start: end.Add(-time.Duration(i+1) * time.Hour / time.Duration(n+1)), User: id, Body: fmt.Sprintf("62.0 APEX_CODE,DEBUG\nlog %d of %s\n", i+1, name)})
+		}
+	}
 }
 
 // startBus starts the event bus that was asked for, with events on it.
