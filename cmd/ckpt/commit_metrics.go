@@ -39,9 +39,27 @@ func (c *commit) observe(store checkpoint.Store, job *checkpoint.Job) {
 	c.app.OnUSR1(func() any {
 		return map[string]any{
 			"store": store.String(), "writes": c.stats.writes.Load(),
-			"accounts": job.Totals(), "positions": c.marks.All(),
+			"accounts": job.Totals(), "positions": positions(c.marks.All()),
 		}
 	})
+}
+
+// shownPosition is how the status shows how far a key has come.
+type shownPosition struct {
+	Org       string    `json:"org,omitempty"`
+	Lane      string    `json:"lane,omitempty"`
+	Source    string    `json:"source"`
+	Object    string    `json:"object,omitempty"`
+	Time      time.Time `json:"time,omitzero"`
+	Committed time.Time `json:"committed,omitzero"`
+}
+
+func positions(marks []checkpoint.Watermark) []shownPosition {
+	all := make([]shownPosition, 0, len(marks))
+	for _, m := range marks {
+		all = append(all, shownPosition{m.Key.Org, m.Key.Lane, m.Key.Source, m.Key.Object, m.Time, m.Committed})
+	}
+	return all
 }
 
 func sampleTotals(s *cli.Samples, t checkpoint.Totals) {

@@ -47,9 +47,18 @@ type Job struct {
 // Totals is the account of one source and object: Acks is the sum of Written,
 // Superseded and Refused once the job has ended.
 type Totals struct {
-	Source, Object                        string
-	Acks, Written, Superseded, Refused    int64
-	Delivered, Rejected, Dropped, Settled int64 // as the acknowledgements say; Settled counts accounts
+	Source     string `json:"source"`
+	Object     string `json:"object"`
+	Acks       int64  `json:"acks"`
+	Written    int64  `json:"written"`
+	Superseded int64  `json:"superseded"`
+	Refused    int64  `json:"refused"`
+
+	// As the acknowledgements say; Settled counts accounts.
+	Delivered int64 `json:"delivered"`
+	Rejected  int64 `json:"rejected"`
+	Dropped   int64 `json:"dropped"`
+	Settled   int64 `json:"settled"`
 }
 
 // NewJob returns a job that has not begun.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/http"
@@ -79,24 +80,23 @@ func (app *App) handler() http.Handler {
 }
 
 func (app *App) serveReady(w http.ResponseWriter, _ *http.Request) {
-	app.mu.Lock()
-	ready := app.ready
-	app.mu.Unlock()
-	if ready != nil {
-		if err := ready(); err != nil {
-			http.Error(w, oneLine(err.Error()), http.StatusServiceUnavailable)
-			return
-		}
+	if reason := app.notReady(); reason != "" {
+		http.Error(w, reason, http.StatusServiceUnavailable)
+		return
 	}
 	fmt.Fprintln(w, "ready")
 }
 
-func (app *App) serveStatus(w http.ResponseWriter, _ *http.Request) {
-	b, err := app.snapshot()
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
+// notReady says why the program is not ready, "" if it is.
+func (app *App) notReady() string {
+	app.mu.Lock()
+	ready := app.ready
+	app.mu.Unlock()
+	if ready == nil {
+		return ""
 	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Write(b)
+	if err := ready(); err != nil {
+		return cmp.Or(oneLine(err.Error()), "not ready")
+	}
+	return ""
 }

@@ -182,6 +182,8 @@ type snapshot struct {
 	Instance string    `json:"instance,omitempty"`
 	Start    time.Time `json:"start"`
 	At       time.Time `json:"at"`
+	Ready    bool      `json:"ready"`
+	NotReady string    `json:"not_ready,omitempty"` // why
 	Status   any       `json:"status,omitempty"`
 }
 
@@ -191,8 +193,9 @@ func (app *App) snapshot() ([]byte, error) {
 	app.mu.Unlock()
 	s := snapshot{
 		Program: app.Name, Version: version(), RunID: app.RunID(), Instance: app.Instance,
-		Start: app.start.UTC(), At: time.Now().UTC(),
+		Start: app.start.UTC(), At: time.Now().UTC(), NotReady: app.notReady(),
 	}
+	s.Ready = s.NotReady == ""
 	if status != nil {
 		s.Status = status()
 	}

@@ -10,20 +10,20 @@ import (
 // Count is what became of the rows of one event type in this run: Read is the
 // sum of Written, Filtered, SampledOut, SkippedDuplicate and DeadLettered.
 type Count struct {
-	EventType        string
-	Read             int64
-	Written          int64
-	Filtered         int64
-	SampledOut       int64
-	SkippedDuplicate int64 // brought again by the overlap
-	DeadLettered     int64
+	EventType        string `json:"event_type"`
+	Read             int64  `json:"read"`
+	Written          int64  `json:"written"`
+	Filtered         int64  `json:"filtered"`
+	SampledOut       int64  `json:"sampled_out"`
+	SkippedDuplicate int64  `json:"skipped_duplicate"` // brought again by the overlap
+	DeadLettered     int64  `json:"dead_lettered"`
 
-	Bytes     int64 // of rows and bodies
-	Queries   int64
-	Fallbacks int64 // rows without a time of their own
-	Gaps      int64 // what could not be had
-	Newest    int64 // time of the newest row written; 0: none
-	Position  int64 // time that the position has reached
+	Bytes     int64 `json:"bytes"` // of rows and bodies
+	Queries   int64 `json:"queries"`
+	Fallbacks int64 `json:"fallbacks"` // rows without a time of their own
+	Gaps      int64 `json:"gaps"`      // what could not be had
+	Newest    int64 `json:"newest"`    // time of the newest row written; 0: none
+	Position  int64 `json:"position"`  // time that the position has reached
 }
 
 func (c *Count) add(d *Count) {
@@ -42,20 +42,23 @@ func (c *Count) add(d *Count) {
 }
 
 // Letters counts dead letters of one reason.
-type Letters struct{ Entries, Bytes int64 }
+type Letters struct {
+	Entries int64 `json:"entries"`
+	Bytes   int64 `json:"bytes"`
+}
 
 // Totals is a look at the counters of a run.
 type Totals struct {
-	Types          []Count            // by name
-	Letters        map[string]Letters // by reason
-	LetterErrors   int64
-	PollErrors     map[string]int64 // queries that failed, by event type
-	Stalls         map[string]int64 // cycles that could not pass a time, by event type
-	DownloadErrors map[string]int64 // bodies, by "transport" or "HTTP <status>"
-	BodiesSkipped  map[string]int64 // by "size", "download_error" or "gone"
-	LoadErrors     int64            // stored positions that could not be read
-	Throttled      int64
-	Waiting        map[string]string // event type held back: why
+	Types          []Count            `json:"types"`   // by name
+	Letters        map[string]Letters `json:"letters"` // by reason
+	LetterErrors   int64              `json:"letter_errors"`
+	PollErrors     map[string]int64   `json:"poll_errors"`     // queries that failed, by event type
+	Stalls         map[string]int64   `json:"stalls"`          // cycles that could not pass a time, by event type
+	DownloadErrors map[string]int64   `json:"download_errors"` // bodies, by "transport" or "HTTP <status>"
+	BodiesSkipped  map[string]int64   `json:"bodies_skipped"`  // by "size", "download_error" or "gone"
+	LoadErrors     int64              `json:"load_errors"`     // stored positions that could not be read
+	Throttled      int64              `json:"throttled"`
+	Waiting        map[string]string  `json:"waiting"` // event type held back: why
 }
 
 // Stats are the counters of a run. They are safe for concurrent use.
