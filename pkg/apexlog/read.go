@@ -117,6 +117,9 @@ func (s *Source) list(ctx context.Context, soql string) ([]entry, error) {
 	var logs []entry
 	s.emit.Query()
 	for raw, err := range s.cfg.API.QueryTooling(ctx, soql) {
+		if errors.Is(err, salesforce.ErrShort) && len(logs) >= pageSize {
+			break
+		}
 		if err != nil {
 			return nil, err
 		}

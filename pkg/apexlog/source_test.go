@@ -490,3 +490,16 @@ func TestWindow(t *testing.T) {
 		t.Errorf("%+v, %v", plan, err)
 	}
 }
+
+func TestShortListing(t *testing.T) { // peers 7
+	for _, short := range []int{1, 5, -3} {
+		b := newBench(t)
+		ids := b.add(5, b.ago(time.Hour))
+		b.org.Fault("FROM ApexLog", sftest.Fault{Short: short})
+		sameSet(t, origins(b.must(b.pull())), ids)
+		b.org.Fault("FROM ApexLog", sftest.Fault{Short: short, Times: -1})
+		if _, err := b.pull(); sysexits.Of(err) != sysexits.TempFail {
+			t.Errorf("the end is %v", err)
+		}
+	}
+}

@@ -177,6 +177,9 @@ func (l *listing) files(ctx context.Context, s selection) ([]File, error) {
 		files = append(files, f)
 		return nil
 	}, func() { files = nil })
+	if errors.Is(err, salesforce.ErrShort) && s.limit > 0 && len(files) >= s.limit {
+		err = nil
+	}
 	return files, err
 }
 

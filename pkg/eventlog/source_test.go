@@ -230,6 +230,8 @@ func TestNotAListing(t *testing.T) { // #94
 		"cut":           {Status: 200, Body: `{"totalSize":1,"done":tr`, Times: -1},
 		"without an Id": {Status: 200, Body: `{"totalSize":1,"done":true,"records":[{"EventType":"Login"}]}`, Times: -1},
 		"none of five":  {Status: 200, Body: `{"totalSize":5,"done":true,"records":[]}`, Times: -1},
+		"one short":     {Short: 1, Times: -1},
+		"tells of more": {Short: -9, Times: -1},
 		"of the future": {Status: 200, Body: `{"totalSize":1,"done":true,"records":[{"Id":"0ATxx0000000001AAA","EventType":"Login",` +
 			`"CreatedDate":"2099-01-01T00:00:00.000+0000"}]}`, Times: -1},
 		"of another type": {Status: 200, Body: `{"totalSize":1,"done":true,"records":[{"Id":"0ATxx0000000001AAA","EventType":"API",` +

@@ -3,6 +3,7 @@ package salesforce
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -10,6 +11,12 @@ import (
 	"strings"
 	"time"
 )
+
+// ErrShort is the cause of an error of KindLocator when an answer said that it
+// was complete and held fewer records than it told of. Of a Big Object the
+// number is only a hint, and of a query with a LIMIT it may count what is
+// beyond it: who knows better passes over the error.
+var ErrShort = errors.New("the rest has not come")
 
 // Query runs a SOQL query and gives its records, fetching page after page as
 // they are used up. An error ends it. One of KindLocator means that the rest
@@ -20,18 +27,25 @@ func (c *Client) Query(ctx context.Context, soql string) iter.Seq2[json.RawMessa
 
 func (c *Client) query(ctx context.Context, path string) iter.Seq2[json.RawMessage, error] {
 	return func(yield func(json.RawMessage, error) bool) {
+		var total, n int64
 		for {
 			page, err := c.page(ctx, path)
 			if err != nil {
 				yield(nil, err)
 				return
 			}
+			total = max(total, page.Total)
+			n += int64(len(page.Records))
 			for _, rec := range page.Records {
 				if !yield(rec, nil) {
 					return
 				}
 			}
 			if *page.Done {
+				if n < total {
+					yield(nil, coded(&Error{Op: "query", Kind: KindLocator, Err: ErrShort,
+						Message: fmt.Sprintf("the answer told of %d records and held %d", total, n)}))
+				}
 				return
 			}
 			path = page.Next

@@ -29,6 +29,7 @@ type Control struct {
 	ContentType string `json:"content_type"`
 	CutAfter    int    `json:"cut_after"`
 	StallAfter  int    `json:"stall_after"`
+	Short       int    `json:"short"`
 	TrickleMS   int    `json:"trickle_ms"`
 
 	Type    string    `json:"type"` // of hour, day
@@ -120,5 +121,5 @@ func (o *Org) controlBus(verb string, c Control, answer map[string]any) error {
 func (c Control) fault() Fault {
 	return Fault{Times: c.Times, Skip: c.Skip, Latency: time.Duration(c.LatencyMS) * time.Millisecond, Reset: c.Reset,
 		Fixture: c.Fixture, HTML: c.HTML, Status: c.Status, Body: c.Body, ContentType: c.ContentType,
-		CutAfter: c.CutAfter, StallAfter: c.StallAfter, Trickle: time.Duration(c.TrickleMS) * time.Millisecond}
+		CutAfter: c.CutAfter, StallAfter: c.StallAfter, Short: c.Short, Trickle: time.Duration(c.TrickleMS) * time.Millisecond}
 }

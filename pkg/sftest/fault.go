@@ -22,6 +22,7 @@ type Fault struct {
 	Body        string
 	ContentType string // of Body; empty: by its first character
 	Header      http.Header
+	Short       int // a query's answer tells of so many records more than it holds: it leaves out the last; negative: there are none
 
 	CutAfter   int           // the body breaks off after so many bytes
 	StallAfter int           // the body stops, and the connection stays open

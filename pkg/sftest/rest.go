@@ -23,6 +23,7 @@ type locator struct {
 	tooling bool
 	object  string
 	made    time.Time
+	total   int // as it is told
 }
 
 // locatorLife is how long the rest of a result is kept.
@@ -32,7 +33,7 @@ func (o *Org) query(w *writer, r *http.Request, version string, tooling bool) {
 	var body []byte
 	text, err := queryText(r.URL.RawQuery)
 	if err == nil {
-		o.locked(func() { body, err = o.firstPage(text, o.pageSize(r), version, tooling) })
+		o.locked(func() { body, err = o.firstPage(text, o.pageSize(r), w.short(), version, tooling) })
 	}
 	var refused *soql.Error
 	switch {
@@ -46,7 +47,7 @@ func (o *Org) query(w *writer, r *http.Request, version string, tooling bool) {
 }
 
 // firstPage runs a statement. The caller holds mu.
-func (o *Org) firstPage(text string, size int, version string, tooling bool) ([]byte, error) {
+func (o *Org) firstPage(text string, size, short int, version string, tooling bool) ([]byte, error) {
 	res, t, err := o.run(text)
 	if err != nil {
 		return nil, err
@@ -61,6 +62,8 @@ func (o *Org) firstPage(text string, size int, version string, tooling bool) ([]
 	if res.Aggregate && len(loc.records) > loc.page {
 		return nil, &soql.Error{Code: "EXCEEDED_ID_LIMIT", Message: "Aggregate query does not support queryMore(), use LIMIT to restrict the results to a single batch"}
 	}
+	loc.total = len(loc.records) + max(-short, 0)
+	loc.records = loc.records[:min(max(len(loc.records)-short, 0), len(loc.records))]
 	id := o.newID("01g")
 	if len(loc.records) > loc.page {
 		o.locators[id] = loc
@@ -170,7 +173,7 @@ func (loc *locator) render(version, id string, from int) []byte {
 		head, base = fmt.Sprintf(`"size":%d,"queryLocator":null,"entityTypeName":%q,`, to-from, loc.object), base+"/tooling"
 	}
 	var b bytes.Buffer
-	fmt.Fprintf(&b, `{%s"totalSize":%d,"done":%t`, head, len(loc.records), to == len(loc.records))
+	fmt.Fprintf(&b, `{%s"totalSize":%d,"done":%t`, head, loc.total, to == len(loc.records))
 	if to < len(loc.records) {
 		fmt.Fprintf(&b, `,"nextRecordsUrl":"%s/query/%s-%d"`, base, id, to)
 	}

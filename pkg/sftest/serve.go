@@ -173,6 +173,14 @@ func (w *writer) end() {
 	panic(http.ErrAbortHandler)
 }
 
+// short is how many records the fault leaves out.
+func (w *writer) short() int {
+	if w.fault == nil {
+		return 0
+	}
+	return w.fault.Short
+}
+
 func (w *writer) Flush() {
 	if f, ok := w.ResponseWriter.(http.Flusher); ok {
 		f.Flush()

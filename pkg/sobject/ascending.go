@@ -2,10 +2,12 @@ package sobject
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"sf2loki/pkg/feed"
+	"sf2loki/pkg/salesforce"
 )
 
 // floor is the shortest window of time that a query is tried with that takes
@@ -40,7 +42,7 @@ func (t *series) ascending(ctx context.Context, at cursor, upper int64) error {
 			}
 			continue
 		}
-		if n < q.limit && n < t.sch.inUse().limit {
+		if n < q.rows() {
 			next = cursor{time: before}
 			t.widen(upper - before)
 		} else if next == at {
@@ -85,6 +87,9 @@ func (t *series) page(ctx context.Context, q *query) (cursor, int, error) {
 	at, n, size := q.from, 0, 0
 	t.emit.Query()
 	for raw, err := range t.src.cfg.API.Query(ctx, q.soql()) {
+		if errors.Is(err, salesforce.ErrShort) && n >= q.rows() {
+			break
+		}
 		if err != nil {
 			return at, n, err
 		}

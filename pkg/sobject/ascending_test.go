@@ -402,3 +402,39 @@ func TestOneRefusedLater(t *testing.T) { // peers 46: the others go on
 		t.Error("all are refused")
 	}
 }
+
+// An answer that holds fewer rows than it tells of is no end of the rows; one
+// that tells of those beyond its LIMIT is in order.
+func TestShortAnswers(t *testing.T) { // peers 7
+	for _, short := range []int{1, 30, -100} {
+		b := newBench(t)
+		ids := b.logins(50, b.ago(time.Hour), time.Second)
+		b.org.Fault("ORDER BY LoginTime ASC", sftest.Fault{Short: short, Skip: 1})
+		got := b.must("LoginHistory")
+		sameSet(t, origins(got), ids)
+		inOrder(t, got)
+	}
+	b := newBench(t)
+	b.org.Fault("/describe", sftest.Fault{Fixture: "err_403_api_disabled.json"})
+	ids := b.logins(450, b.ago(time.Hour), time.Second)
+	b.org.Fault("ORDER BY LoginTime ASC", sftest.Fault{Short: -1000, Skip: 1, Times: 3})
+	sameSet(t, origins(b.must("LoginHistory:LoginTime")), ids)
+	if n := len(b.queries("ORDER BY LoginTime ASC")); n != 5 {
+		t.Errorf("%d queries", n)
+	}
+
+	b = newBench(t)
+	b.logins(5, b.ago(time.Hour), time.Second)
+	b.org.Fault("ORDER BY LoginTime ASC", sftest.Fault{Short: 1, Times: -1})
+	if _, err := b.pull("LoginHistory"); sysexits.Of(err) != sysexits.TempFail {
+		t.Errorf("the end is %v", err)
+	}
+}
+
+// Of a Big Object the number of rows is a hint.
+func TestShortAnswersOfBigObjects(t *testing.T) {
+	b := newBench(t)
+	ids := b.events(50, 0, false, b.ago(time.Hour), time.Second)
+	b.org.Fault("ORDER BY EventDate DESC", sftest.Fault{Short: -7, Times: -1})
+	sameSet(t, origins(b.must("LoginEvent")), ids)
+}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"sf2loki/pkg/feed"
+	"sf2loki/pkg/salesforce"
 )
 
 // millisecond is the shortest span of time that Salesforce tells apart.
@@ -181,6 +182,9 @@ func (t *series) bigPage(ctx context.Context, q *query, add func(*row) (bool, er
 	p := &bigPage{}
 	t.emit.Query()
 	for raw, err := range t.src.cfg.API.Query(ctx, q.soql()) {
+		if errors.Is(err, salesforce.ErrShort) {
+			break // only a hint here; what may be left is asked for anyway
+		}
 		if err != nil {
 			return nil, err
 		}

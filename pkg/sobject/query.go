@@ -40,9 +40,12 @@ func (q *query) soql() string {
 	} else {
 		b.WriteString(" ORDER BY " + q.sch.field + " ASC, Id ASC")
 	}
-	b.WriteString(" LIMIT " + strconv.Itoa(min(q.limit, q.sch.inUse().limit)))
+	b.WriteString(" LIMIT " + strconv.Itoa(q.rows()))
 	return b.String()
 }
+
+// rows is how many rows the query asks for at most.
+func (q *query) rows() int { return min(q.limit, q.sch.inUse().limit) }
 
 // counting is the query for how many rows there are.
 func (q *query) counting() string {

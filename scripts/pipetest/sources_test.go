@@ -35,8 +35,10 @@ type feedSource struct {
 	whole   string // flags for one run that ends with the last record
 	again   string // flags that have a second run read nothing twice
 	records int
-	endless bool
-	idle    func() // waits until an endless one has nothing more to come
+
+	// begun is for a source without an end. Called before a run, it gives what
+	// waits until the run has asked for all there is.
+	begun func() func()
 }
 
 // Streams, objects and debug logs go through the whole pipe into a store of
@@ -81,14 +83,18 @@ func eventTopics(t *testing.T, b *bench) *feedSource {
 		}
 	}
 	b.use(org).set("SF_PULL_ENDPOINT=http://" + bus.Addr)
-	s := &feedSource{pull: "pubsub", records: each * len(topics), endless: true}
+	s := &feedSource{pull: "pubsub", records: each * len(topics)}
 	for _, topic := range topics {
 		s.pull += " --topic " + topic
 	}
 	s.whole = "--max-events " + strconv.Itoa(s.records)
-	s.idle = func() {
-		for _, topic := range topics {
-			bus.WaitCredit(topic, sftest.MaxCredit)
+	s.begun = func() func() {
+		opened := len(bus.Calls("Subscribe "))
+		return func() {
+			bus.WaitCalls("Subscribe ", opened+len(topics))
+			for _, topic := range topics {
+				bus.WaitCredit(topic, sftest.MaxCredit)
+			}
 		}
 	}
 	return s
@@ -171,9 +177,9 @@ func (c *siege) run() {
 	c.set("LOKI="+c.gate.URL+"/insert/loki/api/v1/push", fmt.Sprintf("PUSH=--tenant %s --batch-entries %d --buffer-bytes %dKiB --in-flight %d",
 		c.vl.ID, []int{1000, 17, 5}[c.rng.IntN(3)], []int{24 << 10, 100, 400}[c.rng.IntN(3)], 1+c.rng.IntN(4)))
 	for armed := 2 + c.rng.IntN(3); armed > 0; armed-- {
-		c.attempt("", func(r *running) { c.kill(r) })
+		c.attempt("", c.kill)
 	}
-	end := c.attempt("", func(r *running) { c.stop(r, last) })
+	end := c.toTheEnd("", last)
 	if end.status != 0 {
 		c.t.Fatalf("nobody killed: %v", end)
 	}
@@ -184,7 +190,7 @@ func (c *siege) run() {
 		c.t.Errorf("%d dead letters", len(letters))
 	}
 	before := c.gate.came.Load()
-	if end = c.attempt(c.again, func(r *running) { c.stop(r, nil) }); end.status != 0 {
+	if end = c.toTheEnd(c.again, last); end.status != 0 {
 		c.t.Errorf("the second run: %v", end)
 	}
 	if n := c.gate.came.Load() - before; n != 0 {
@@ -261,18 +267,17 @@ func (c *siege) kill(r *running) {
 	}
 }
 
-// stop ends an endless source when all positions are stored, or when nothing
-// more comes.
-func (c *siege) stop(r *running, last map[string]string) {
-	if !c.endless {
-		return
+// toTheEnd runs the pipeline until there is nothing more to come.
+func (c *siege) toTheEnd(flags string, last map[string]string) *result {
+	if c.begun == nil {
+		return c.attempt(flags, func(*running) {})
 	}
-	if last == nil {
-		c.idle()
-	} else {
+	idle := c.begun()
+	return c.attempt(flags, func(r *running) {
+		idle()
 		r.until("all positions are stored", func() bool { return maps.Equal(c.positions(), last) })
-	}
-	r.signal("pull", syscall.SIGTERM)
+		r.signal("pull", syscall.SIGTERM)
+	})
 }
 
 // until waits for a condition, no longer than the script runs.
