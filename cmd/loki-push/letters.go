@@ -40,6 +40,7 @@ const inheritedFD = 3
 type destination struct {
 	capture loki.Capture
 	spool   *spool.Writer
+	limit   int64 // of the spool's bytes
 }
 
 func (d *destination) close(log *slog.Logger) {
@@ -104,5 +105,5 @@ func (l *letterFlags) openSpool(app *cli.App) (*destination, error) {
 		err := w.Append(letters)
 		return err == nil, err
 	}
-	return &destination{capture: capture, spool: w}, nil
+	return &destination{capture: capture, spool: w, limit: l.bytes}, nil
 }

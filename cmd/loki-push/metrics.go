@@ -24,6 +24,7 @@ func (p *push) watch(letters *destination) {
 		for _, a := range withNone(e.Accounts()) {
 			collectAccount(s, &a)
 		}
+		s.Gauge("deadletter_spool_limit_bytes", "Bytes that the spool may have; 0: there is none.", float64(letters.limit))
 		if letters.spool != nil {
 			collectSpool(s, letters.spool.Stats())
 		} else {
