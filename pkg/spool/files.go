@@ -239,9 +239,9 @@ func (f *File) fates() (*fates, error) {
 func (f *File) scan(data io.Reader, fn func(*Letter) error, damaged func(*Damage)) error {
 	s := NewReader(data, f.Path)
 	var l Letter
+	var d *Damage
 	for {
 		err := s.Next(&l)
-		var d *Damage
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil

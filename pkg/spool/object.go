@@ -2,8 +2,9 @@ package spool
 
 import (
 	"bytes"
-	"encoding/json"
+	"encoding/binary"
 	"errors"
+	"math/bits"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -133,19 +134,36 @@ func scanWord(b []byte, i int, word string) int {
 }
 
 func scanNumber(b []byte, i int) int {
-	end := i
-	for end < len(b) {
-		switch c := b[end]; {
-		case c >= '0' && c <= '9', c == '-', c == '+', c == '.', c == 'e', c == 'E':
-			end++
-			continue
-		}
-		break
+	if i < len(b) && b[i] == '-' {
+		i++
 	}
-	if end == i || !json.Valid(b[i:end]) {
+	start := i
+	i = digitsEnd(b, i)
+	if i == start || b[start] == '0' && i-start > 1 {
 		return -1
 	}
-	return end
+	if i < len(b) && b[i] == '.' {
+		start = i + 1
+		if i = digitsEnd(b, start); i == start {
+			return -1
+		}
+	}
+	if i < len(b) && b[i]|0x20 == 'e' {
+		if start = i + 1; start < len(b) && (b[start] == '+' || b[start] == '-') {
+			start++
+		}
+		if i = digitsEnd(b, start); i == start {
+			return -1
+		}
+	}
+	return i
+}
+
+func digitsEnd(b []byte, i int) int {
+	for i < len(b) && b[i] >= '0' && b[i] <= '9' {
+		i++
+	}
+	return i
 }
 
 // scanString checks the string at b[i:] and returns the index behind its
@@ -154,29 +172,68 @@ func scanString(b []byte, i int) int {
 	if i >= len(b) || b[i] != '"' {
 		return -1
 	}
-	for i++; i < len(b); i++ {
-		c := b[i]
-		if c == '"' {
+	for i = skipWords(b, i+1); i < len(b); i = skipWords(b, i) {
+		switch c := b[i]; {
+		case c == '"':
 			return i + 1
-		}
-		if c < ' ' {
+		case c < ' ':
 			return -1
-		}
-		if c != '\\' {
+		case c != '\\':
+			i++
 			continue
 		}
-		if i++; i >= len(b) {
+		n := escapeLen(b[i+1:])
+		if n < 0 {
 			return -1
 		}
-		switch b[i] {
-		case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
-		case 'u':
-			if len(b)-i < 5 || !hexDigits(b[i+1:i+5]) {
-				return -1
-			}
-			i += 4
-		default:
-			return -1
+		i += 1 + n
+	}
+	return -1
+}
+
+const (
+	ones = 0x0101010101010101
+	tops = 0x8080808080808080
+)
+
+// skipWords passes over the inside of a string, eight bytes at a time, as far
+// as they stand for themselves or are escaped quotes, of which a line that is
+// JSON has many. It returns the index of the byte or escape to look at.
+func skipWords(b []byte, i int) int {
+	escaped := uint64(0) // marks the first byte if a backslash stands before it
+	for ; len(b)-i >= 8; i += 8 {
+		x := binary.LittleEndian.Uint64(b[i:])
+		quotes := zeros(x ^ ones*'"')
+		slashes := zeros(x^ones*'\\') &^ escaped
+		after := slashes<<8 | escaped
+		if stop := zeros(x&(ones*0xe0)) | slashes&after | (quotes ^ after); stop != 0 {
+			first := stop & -stop
+			i += bits.TrailingZeros64(first) >> 3
+			escaped = after & first
+			break
+		}
+		escaped = slashes >> 56
+	}
+	if escaped != 0 {
+		return i - 1
+	}
+	return i
+}
+
+// zeros marks, in the top bit of each of eight bytes, those that are zero.
+func zeros(x uint64) uint64 { return ^((x&^tops + ^uint64(tops)) | x) & tops }
+
+// escapeLen is the length of what follows a backslash, -1 for what may not.
+func escapeLen(b []byte) int {
+	if len(b) == 0 {
+		return -1
+	}
+	switch b[0] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return 1
+	case 'u':
+		if len(b) >= 5 && hexDigits(b[1:5]) {
+			return 5
 		}
 	}
 	return -1

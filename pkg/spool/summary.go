@@ -112,12 +112,15 @@ func (s *Summary) addEvent(at int64) {
 }
 
 func extend(first, last **time.Time, ns int64) {
-	if *first == nil || ns < (*first).UnixNano() {
-		at := time.Unix(0, ns).UTC()
-		*first = &at
+	if *first == nil {
+		*first, *last = new(time.Time), new(time.Time)
+		**first = time.Unix(0, ns).UTC()
+		**last = **first
+		return
 	}
-	if *last == nil || ns > (*last).UnixNano() {
-		at := time.Unix(0, ns).UTC()
-		*last = &at
+	if at := time.Unix(0, ns).UTC(); at.Before(**first) {
+		**first = at
+	} else if at.After(**last) {
+		**last = at
 	}
 }
