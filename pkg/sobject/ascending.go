@@ -86,7 +86,7 @@ func (t *series) widen(left int64) {
 func (t *series) page(ctx context.Context, q *query) (cursor, int, error) {
 	at, n, size := q.from, 0, 0
 	t.emit.Query()
-	for raw, err := range t.src.cfg.API.Query(ctx, q.soql()) {
+	for raw, err := range t.ask(ctx, q) {
 		if errors.Is(err, salesforce.ErrShort) && n >= q.rows() {
 			break
 		}

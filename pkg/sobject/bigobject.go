@@ -181,7 +181,7 @@ type bigPage struct {
 func (t *series) bigPage(ctx context.Context, q *query, add func(*row) (bool, error)) (*bigPage, error) {
 	p := &bigPage{}
 	t.emit.Query()
-	for raw, err := range t.src.cfg.API.Query(ctx, q.soql()) {
+	for raw, err := range t.ask(ctx, q) {
 		if errors.Is(err, salesforce.ErrShort) {
 			break // only a hint here; what may be left is asked for anyway
 		}

@@ -118,7 +118,7 @@ func (t *series) plan(ctx context.Context, maxAge time.Duration) (Category, erro
 	}
 	c.Rows = rows
 	c.Streams = min(c.Streams, rows)
-	c.APICalls += rows / int64(t.sch.inUse().limit)
+	c.APICalls += rows / int64(t.sch.inUse().limit) * int64(1+len(t.sch.inUse().parts))
 	if old := feed.Millis(cfg.API.Now().Add(-maxAge).UnixNano()); maxAge > 0 && q.from.time < old {
 		q.before = min(upper, old)
 		c.OldRows, err = t.count(ctx, q)

@@ -28,6 +28,8 @@ type schema struct {
 type selection struct {
 	list  string
 	limit int // rows that one query may ask for
+
+	parts []string // lists of further fields, by the Ids of the rows
 }
 
 const (
@@ -39,13 +41,17 @@ const (
 // inUse is the selection that queries are made with.
 func (s *schema) inUse() selection { return s.selects[0] }
 
-// next goes on to another selection, after the one in use was refused.
-func (s *schema) next() bool {
+// next goes on to another selection, after the one in use was refused. The
+// error tells that there is one, but not for Big Objects.
+func (s *schema) next(refusal error) (bool, error) {
 	if len(s.selects) < 2 {
-		return false
+		return false, nil
+	}
+	if s.big && len(s.selects[1].parts) > 0 {
+		return false, noParts(s.name, refusal)
 	}
 	s.selects = s.selects[1:]
-	return true
+	return true, nil
 }
 
 type description struct {
@@ -66,7 +72,7 @@ func learn(ctx context.Context, api API, o Object) (*schema, error) {
 	switch {
 	case salesforce.KindOf(err) == salesforce.KindPermission:
 		// The query may be allowed all the same.
-		s.selects = []selection{{"FIELDS(ALL)", fewest}}
+		s.selects = []selection{{list: "FIELDS(ALL)", limit: fewest}}
 		return s, nil
 	case feed.Judge(err) == feed.Gone && err != nil:
 		return nil, feed.WithHint(sysexits.Errorf(sysexits.Config, "object %s: %w", o.Name, err),
@@ -88,7 +94,7 @@ func learn(ctx context.Context, api API, o Object) (*schema, error) {
 	if err := s.chooseField(o, &d); err != nil {
 		return nil, err
 	}
-	s.selects = d.selections()
+	s.selects = d.selections(s.field)
 	return s, nil
 }
 
@@ -120,9 +126,10 @@ func (s *schema) chooseField(o Object, d *description) error {
 
 // selections are the ways to ask for all fields, the best first: by the group
 // of standard fields, which takes a full page; by name; by the group of all
-// fields, which is short but takes 200 rows at a time. Compound fields repeat
-// what their parts say and cannot be asked for by name.
-func (d *description) selections() []selection {
+// fields, which is short but takes 200 rows at a time; when there are too many
+// names for one query, in parts. Compound fields repeat what their parts say
+// and cannot be asked for by name.
+func (d *description) selections(field string) []selection {
 	var names []string
 	custom, compound := false, false
 	for _, f := range d.Fields {
@@ -135,28 +142,37 @@ func (d *description) selections() []selection {
 	}
 	var out []selection
 	if !custom && !compound {
-		out = append(out, selection{"FIELDS(STANDARD)", most})
+		out = append(out, selection{list: "FIELDS(STANDARD)", limit: most})
 	}
+	all := selection{list: "FIELDS(ALL)", limit: fewest}
 	if list := strings.Join(names, ", "); len(url.QueryEscape(list)) <= maxList {
-		out = append(out, selection{list, most})
+		return append(out, selection{list: list, limit: most}, all)
 	}
-	return append(out, selection{"FIELDS(ALL)", fewest})
+	return append(out, all, inParts(names, field))
 }
 
 // probe asks whether the object takes the query that it will be pulled by, and
 // whether it is a Big Object. upper is a time that rows have been written by.
 func (s *schema) probe(ctx context.Context, api API, upper int64) error {
+	var refusal error
 	for {
 		q := query{sch: s, from: cursor{time: upper - int64(time.Minute)}, before: upper, limit: 1}
 		err := drain(ctx, api, q.soql())
 		switch salesforce.KindOf(err) {
 		case salesforce.KindBigObject:
 			s.big = true
+			if len(s.inUse().parts) > 0 {
+				return noParts(s.name, refusal)
+			}
 			return nil
 		case salesforce.KindQueryTimeout: // it was understood
 			return nil
 		case salesforce.KindQuery:
-			if s.next() {
+			refusal = err
+			switch again, err := s.next(err); {
+			case err != nil:
+				return err
+			case again:
 				continue
 			}
 			var e *salesforce.Error

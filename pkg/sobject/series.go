@@ -305,8 +305,13 @@ func (t *series) remedy(ctx context.Context, err error, again *int) (action, err
 		if *again++; *again > 3 {
 			break
 		}
-		if e.Kind == salesforce.KindQuery && t.sch.next() {
-			return retry, err
+		if e.Kind == salesforce.KindQuery {
+			switch more, none := t.sch.next(err); {
+			case none != nil:
+				return giveUp, none
+			case more:
+				return retry, err
+			}
 		}
 		// A field may have gone since the object was described.
 		if fresh := t.learn(ctx); fresh != nil {
