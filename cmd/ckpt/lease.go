@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -67,7 +68,7 @@ func (l *leader) exec(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	command := &lease.Command{Argv: argv, Env: os.Environ(), Terminal: l.foreground()}
+	command := &lease.Command{Argv: argv, Env: inherited(os.Environ()), Terminal: l.foreground()}
 	if _, err := command.Look(); err != nil {
 		return err
 	}
@@ -161,6 +162,16 @@ func openLease(app *cli.App, text string, pause time.Duration) (lease.Backend, e
 		return nil, err
 	}
 	return lease.Documents(store), nil
+}
+
+// inherited is the environment of CMD. What is ours alone stays with us: a
+// ckpt commit inside would serve metrics at the same address, or write the
+// same files.
+func inherited(environ []string) []string {
+	return slices.DeleteFunc(environ, func(pair string) bool {
+		name, _, _ := strings.Cut(pair, "=")
+		return slices.Contains([]string{"CKPT_METRICS_LISTEN", "CKPT_METRICS_FILE", "CKPT_REPORT"}, name)
+	})
 }
 
 func start(command *lease.Command, epoch uint64) (lease.Process, error) {

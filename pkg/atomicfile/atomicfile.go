@@ -8,7 +8,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
+	"time"
 )
 
 // Write puts data at path: a temporary file in the same directory, fsync,
@@ -85,6 +87,30 @@ func keepOwner(tmp *os.File, old fs.FileInfo) error {
 		return nil
 	}
 	return err
+}
+
+// Sweep removes the temporary files that writers of path who were killed have
+// left. Those that changed after before are not touched: somebody may be
+// writing one now. What cannot be removed stays for the next time.
+func Sweep(path string, before time.Time) {
+	target, _, err := resolve(path)
+	if err != nil {
+		return
+	}
+	dir, prefix := filepath.Dir(target), "."+filepath.Base(target)+"."
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return // the directory may be written but not listed
+	}
+	for _, e := range entries {
+		rest, ok := strings.CutPrefix(e.Name(), prefix)
+		if !ok || rest == "" || strings.Trim(rest, "0123456789") != "" {
+			continue
+		}
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && !info.ModTime().After(before) {
+			_ = os.Remove(filepath.Join(dir, e.Name()))
+		}
+	}
 }
 
 // SyncDir makes the names in dir durable: what was created, renamed or removed.

@@ -13,7 +13,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 
@@ -107,7 +106,7 @@ func (s *Store) Prepare(ctx context.Context) error {
 		return err
 	}
 	defer unlock()
-	sweep(path)
+	atomicfile.Sweep(path, time.Now()) // nobody is writing one: we have the lock
 	return nil
 }
 
@@ -184,22 +183,6 @@ func writable(dir string) error {
 		return classify(fmt.Errorf("write into the directory %s: %w", dir, err))
 	}
 	return nil
-}
-
-// sweep removes the temporary files of writers that were killed. It runs under
-// the lock, so nobody is writing one now.
-func sweep(path string) {
-	prefix := "." + filepath.Base(path) + "."
-	entries, err := os.ReadDir(filepath.Dir(path))
-	if err != nil {
-		return // the directory may be written but not listed
-	}
-	for _, e := range entries {
-		rest, ok := strings.CutPrefix(e.Name(), prefix)
-		if ok && e.Type().IsRegular() && rest != "" && strings.Trim(rest, "0123456789") == "" {
-			_ = os.Remove(filepath.Join(filepath.Dir(path), e.Name())) // the next run tries again
-		}
-	}
 }
 
 // classify gives an error of the file system its exit status.

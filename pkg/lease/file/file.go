@@ -24,6 +24,10 @@ import (
 const (
 	mode     = 0o644   // a standby may run as another user
 	maxBytes = 1 << 20 // far beyond any lease
+
+	// abandoned is the age at which a temporary file has no writer any more.
+	// One who sleeps that long finds its file gone, and its lease another's.
+	abandoned = 10 * time.Minute
 )
 
 // Backend is a lease.Backend in a file.
@@ -119,8 +123,17 @@ func (b *Backend) write(ctx context.Context, r lease.Record, ifGen checkpoint.Ge
 	if before.Term == r.Term {
 		return mine, nil
 	}
+	b.sweep()
 	unlock()
 	return mine, b.confirm(ctx, mine)
+}
+
+// sweep clears away what killed writers left. The lock proves nothing here, so
+// age has to: by the clock of the file system, which has just dated the lease.
+func (b *Backend) sweep() {
+	if info, err := os.Stat(b.path); err == nil {
+		atomicfile.Sweep(b.path, info.ModTime().Add(-abandoned))
+	}
 }
 
 // confirm reads again, after a pause, what a new holder wrote.

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -55,6 +56,36 @@ func TestWriteAndRead(t *testing.T) {
 	}
 	_, err = b.Write(t.Context(), record("b", "2", 3), gen)
 	must(t, err)
+}
+
+// What writers that were killed left goes when somebody begins to lead.
+func TestSweep(t *testing.T) {
+	dir := t.TempDir()
+	b := New("lease", filepath.Join(dir, "lease"), time.Millisecond)
+	old := time.Now().Add(-time.Hour)
+	for name, age := range map[string]time.Time{".lease.123": old, ".lease.456": time.Now(), ".lease.x1": old, ".other.123": old, "lease.123": old} {
+		path := filepath.Join(dir, name)
+		must(t, os.WriteFile(path, nil, 0o600))
+		must(t, os.Chtimes(path, age, age))
+	}
+	gen, err := b.Write(t.Context(), record("a", "1", 1), "")
+	must(t, err)
+	left, err := os.ReadDir(dir)
+	must(t, err)
+	var names []string
+	for _, e := range left {
+		names = append(names, e.Name())
+	}
+	if want := []string{".lease.456", ".lease.x1", ".other.123", "lease", "lease.123", "lease.lock"}; !slices.Equal(names, want) {
+		t.Errorf("left are %v, want %v", names, want)
+	}
+	must(t, os.WriteFile(filepath.Join(dir, ".lease.789"), nil, 0o600))
+	must(t, os.Chtimes(filepath.Join(dir, ".lease.789"), old, old))
+	_, err = b.Write(t.Context(), record("a", "1", 2), gen)
+	must(t, err)
+	if _, err := os.Stat(filepath.Join(dir, ".lease.789")); err != nil {
+		t.Error("a renewal looks through the directory")
+	}
 }
 
 func TestWhatIsNoLease(t *testing.T) {
