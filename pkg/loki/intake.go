@@ -36,6 +36,7 @@ func (c *countingReader) Read(p []byte) (int, error) {
 func (e *Engine) read(in io.Reader) {
 	counted := &countingReader{r: in}
 	reader := record.NewReader(counted)
+	reader.LeaveValues()
 	var rec record.Record
 	for {
 		err := reader.Read(&rec)
@@ -140,7 +141,7 @@ var deadletterKey = []byte("deadletter:")
 // placeOf is the record's place in the stream. A dead letter that is fed back
 // by hand carries the key of a live source, whose position it must not move.
 func placeOf(rec *record.Record) position {
-	p := position{key: rec.Key, token: rec.Value, account: rec.Account, time: rec.Time, hasTime: rec.HasTime}
+	p := position{key: rec.Key, token: rec.EscapedValue, account: rec.Account, time: rec.Time, hasTime: rec.HasTime}
 	if rec.DeadLetter != nil && !bytes.HasPrefix(rec.Key, deadletterKey) {
 		p.token = nil
 	}

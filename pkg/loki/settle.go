@@ -43,7 +43,7 @@ type node struct {
 	keyless    uint64 // how many records without a key came before the last record
 	keylessTop uint64 // and before the first one
 	time       int64
-	token      []byte // nil: offers no resume point
+	token      []byte // escaped, as it came; nil: offers no resume point
 	account    []byte
 	key        int32
 	prev, next int32
@@ -121,7 +121,7 @@ func newTracker() *tracker {
 // position is what a record says about its place in the stream.
 type position struct {
 	key     []byte // nil: none
-	token   []byte // nil: offers no resume point
+	token   []byte // escaped, as it came; nil: offers no resume point
 	account []byte
 	time    int64
 	hasTime bool
@@ -357,7 +357,7 @@ func (t *tracker) pass(k *trackedKey, barrier uint64, write func(*record.Ack)) {
 
 func (k *trackedKey) ack(due tally, account []byte) *record.Ack {
 	return &record.Ack{
-		Key: k.name, Value: string(k.token), Time: k.time, HasTime: k.hasTime,
+		Key: k.name, EscapedValue: k.token, Time: k.time, HasTime: k.hasTime,
 		Delivered: due.delivered, Rejected: due.rejected, Dropped: due.dropped, Account: account,
 	}
 }

@@ -42,7 +42,7 @@ func (p *plainTracker) acks() map[string]record.Ack {
 		s.add(r.fate.tally())
 		sums[r.key] = s
 		if r.token != "" {
-			due[r.key] = record.Ack{Key: r.key, Value: r.token, Delivered: s.delivered, Rejected: s.rejected, Dropped: s.dropped}
+			due[r.key] = record.Ack{Key: r.key, EscapedValue: []byte(r.token), Delivered: s.delivered, Rejected: s.rejected, Dropped: s.dropped}
 			p.counted[r.key] = i + 1
 		}
 	}
@@ -132,13 +132,13 @@ func TestTrackerFoldsWhatWaits(t *testing.T) {
 	if tr.live > 3 {
 		t.Errorf("%d nodes for 10000 settled records behind one that is not", tr.live)
 	}
-	if tr.acks(func(a *record.Ack) { t.Errorf("ack of %s", a.Value) }); t.Failed() {
+	if tr.acks(func(a *record.Ack) { t.Errorf("ack of %s", a.EscapedValue) }); t.Failed() {
 		return
 	}
 	tr.settle(held, fateRejected)
 	var got []record.Ack
 	tr.acks(func(a *record.Ack) { got = append(got, *a) })
-	if len(got) != 1 || got[0].Value != "10000" || got[0].Delivered != 10000 || got[0].Rejected != 1 {
+	if len(got) != 1 || string(got[0].EscapedValue) != "10000" || got[0].Delivered != 10000 || got[0].Rejected != 1 {
 		t.Errorf("acks %+v", got)
 	}
 }
@@ -163,7 +163,7 @@ func TestTrackerRepeatsAccounts(t *testing.T) {
 	}
 	var got []string
 	tr.acks(func(a *record.Ack) {
-		got = append(got, fmt.Sprintf("%s %d/%d/%d %s", a.Value, a.Delivered, a.Rejected, a.Dropped, a.Account))
+		got = append(got, fmt.Sprintf("%s %d/%d/%d %s", a.EscapedValue, a.Delivered, a.Rejected, a.Dropped, a.Account))
 	})
 	want := []string{
 		`2 1/0/0 {"origin":"A","delivered":1,"rejected":0,"dropped":0}`,
@@ -182,7 +182,7 @@ func TestTrackerHandsRunsOnInPlace(t *testing.T) {
 	tr.addRun([]byte(`{"end":1}`))
 	b := tr.add(position{key: []byte("j"), token: []byte("2")})
 	var got []string
-	note := func(a *record.Ack) { got = append(got, string(a.Run)+a.Value) }
+	note := func(a *record.Ack) { got = append(got, string(a.Run)+string(a.EscapedValue)) }
 	tr.acks(note)
 	tr.settle(b, fateDelivered)
 	tr.acks(note)

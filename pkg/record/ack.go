@@ -121,7 +121,11 @@ func AppendAck(dst []byte, a *Ack) []byte {
 	dst = append(dst, `{"checkpoint_key":"`...)
 	dst = AppendEscaped(dst, []byte(a.Key))
 	dst = append(dst, `","checkpoint_value":"`...)
-	dst = AppendEscaped(dst, []byte(a.Value))
+	if a.EscapedValue != nil {
+		dst = append(dst, a.EscapedValue...)
+	} else {
+		dst = AppendEscaped(dst, []byte(a.Value))
+	}
 	dst = append(dst, '"')
 	if a.HasTime {
 		dst = AppendTime(append(dst, `,"ts":"`...), a.Time)

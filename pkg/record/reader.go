@@ -8,7 +8,8 @@ import "io"
 type Reader struct {
 	s scanner
 
-	labels, metadata []Pair
+	labels, metadata pairs
+	escaped          bool // leave checkpoint_value as it stands in the text
 
 	// What the object holds and a Record does not.
 	text, nano       int64 // ts, ts_unix_nano
@@ -19,12 +20,16 @@ type Reader struct {
 
 // NewReader returns a Reader of r.
 func NewReader(r io.Reader) *Reader {
-	return &Reader{s: newScanner(r), labels: make([]Pair, 0, 16), metadata: make([]Pair, 0, 16)}
+	return &Reader{s: newScanner(r), labels: newPairs(), metadata: newPairs()}
 }
 
 // SetLimit bounds the text of one object to n bytes; what is longer is a
 // *SyntaxError. The Reader holds a few times as much at most.
 func (r *Reader) SetLimit(n int) { r.s.limit = n }
+
+// LeaveValues makes Read fill Record.EscapedValue instead of Value: for a
+// reader that hands most tokens on as they are, or throws them away.
+func (r *Reader) LeaveValues() { r.escaped = true }
 
 // Read reads the next record into rec. It returns
 //
@@ -105,6 +110,9 @@ func (r *Reader) field(rec *Record, name []byte, p int) (int, error) {
 	case "checkpoint_key":
 		return r.string("checkpoint_key", &rec.Key, p)
 	case "checkpoint_value":
+		if r.escaped && r.s.win[p] == '"' {
+			return r.escapedValue(rec, p+1)
+		}
 		return r.string("checkpoint_value", &rec.Value, p)
 	case "origin":
 		return r.string("origin", &rec.Origin, p)
@@ -151,6 +159,17 @@ func (r *Reader) string(name string, dst *[]byte, p int) (int, error) {
 	return r.wrong(name, "a string", p)
 }
 
+// escapedValue checks the string whose opening quote is before p. What is not
+// UTF-8 in it is replaced, as everywhere.
+func (r *Reader) escapedValue(rec *Record, p int) (int, error) {
+	end, err := r.s.skipString(p)
+	if err != nil {
+		return end, err
+	}
+	rec.EscapedValue = r.s.fix(r.s.win[p : end-1 : end-1])
+	return end, nil
+}
+
 func (r *Reader) boolean(name string, dst *bool, p int) (int, error) {
 	switch r.s.win[p] {
 	case 't':
@@ -180,46 +199,6 @@ func (r *Reader) object(name string, dst *[]byte, p int) (int, error) {
 		return r.s.literal(p, "null")
 	}
 	return r.wrong(name, "an object", p)
-}
-
-// pairs parses an object of strings. All pairs of a name that repeats are
-// kept, for whoever must judge them.
-func (r *Reader) pairs(name string, dst, buf *[]Pair, p int) (int, error) {
-	s := &r.s
-	switch s.win[p] {
-	case '{':
-	case 'n':
-		*dst = nil
-		return s.literal(p, "null")
-	default:
-		return r.wrong(name, "an object", p)
-	}
-	pairs := (*buf)[:0]
-	p, err := s.space(p + 1)
-	if err != nil {
-		return p, err
-	}
-	more := s.win[p] != '}'
-	if !more {
-		p++
-	}
-	for more {
-		var pair Pair
-		if pair.Name, p, err = s.key(p); err != nil {
-			return p, err
-		}
-		if p, err = r.string("a value of labels or structured_metadata", &pair.Value, p); err != nil {
-			return p, err
-		}
-		if pair.Value != nil {
-			pairs = append(pairs, pair)
-		}
-		if p, more, err = s.comma(p); err != nil {
-			return p, err
-		}
-	}
-	*dst, *buf = pairs, pairs
-	return p, nil
 }
 
 func (r *Reader) ts(p int) (int, error) {

@@ -19,7 +19,7 @@ const login = `{"ts":"2026-07-01T20:00:00.000000000Z","ts_unix_nano":17829360000
 // clone copies what a Reader lends.
 func clone(rec *Record) Record {
 	c := *rec
-	for _, b := range []*[]byte{&c.Line, &c.EscapedLine, &c.Key, &c.Value, &c.Origin, &c.Account, &c.Run,
+	for _, b := range []*[]byte{&c.Line, &c.EscapedLine, &c.Key, &c.Value, &c.EscapedValue, &c.Origin, &c.Account, &c.Run,
 		&c.Reason, &c.DeadLetter, &c.PayloadBase64, &c.SchemaID, &c.Raw} {
 		*b = bytes.Clone(*b)
 	}

@@ -28,6 +28,10 @@ type Record struct {
 
 	Key   []byte // checkpoint_key
 	Value []byte // checkpoint_value
+	// EscapedValue is the checkpoint_value escaped as the inside of a JSON
+	// string, and wins over Value. A Reader fills it instead of Value if it is
+	// asked to.
+	EscapedValue []byte
 
 	Origin []byte
 
@@ -78,12 +82,13 @@ type Account struct {
 
 // Ack says that every record of Key up to Value is settled.
 type Ack struct {
-	Key, Value string
-	Time       int64 // of the token's record; HasTime false when it had none
-	HasTime    bool
-	Delivered  int64 // entries that Loki stored
-	Rejected   int64 // entries captured durably as dead letters
-	Dropped    int64 // entries with no destination, or given up on purpose
+	Key, Value   string
+	EscapedValue []byte // for writers only, as in Record: wins over Value
+	Time         int64  // of the token's record; HasTime false when it had none
+	HasTime      bool
+	Delivered    int64 // entries that Loki stored
+	Rejected     int64 // entries captured durably as dead letters
+	Dropped      int64 // entries with no destination, or given up on purpose
 
 	Account []byte // JSON object with delivered, rejected, dropped added; or nil
 	Run     []byte // JSON object; an ack with Run has no Key

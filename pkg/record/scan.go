@@ -272,6 +272,9 @@ func (s *scanner) key(p int) ([]byte, int, error) {
 	if err != nil {
 		return nil, p, err
 	}
+	if s.win[p] == ':' && s.win[p+1] > ' ' { // as most writers have it
+		return name, p + 1, nil
+	}
 	p, err = s.colon(p)
 	return name, p, err
 }
@@ -290,6 +293,9 @@ func (s *scanner) colon(p int) (int, error) {
 // comma goes behind a member's value: to the next name, or behind the brace
 // that ends the object.
 func (s *scanner) comma(p int) (next int, more bool, err error) {
+	if s.win[p] == ',' && s.win[p+1] == '"' { // as most writers have it
+		return p + 1, true, nil
+	}
 	if p, err = s.space(p); err != nil {
 		return p, false, err
 	}

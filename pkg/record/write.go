@@ -25,7 +25,12 @@ func appendFields(dst []byte, rec *Record) []byte {
 		dst = appendText(dst, start, `"line":"`, rec.Line)
 	}
 	dst = appendText(dst, start, `"checkpoint_key":"`, rec.Key)
-	dst = appendText(dst, start, `"checkpoint_value":"`, rec.Value)
+	if rec.EscapedValue != nil {
+		dst = append(comma(dst, start), `"checkpoint_value":"`...)
+		dst = append(append(dst, rec.EscapedValue...), '"')
+	} else {
+		dst = appendText(dst, start, `"checkpoint_value":"`, rec.Value)
+	}
 	dst = appendText(dst, start, `"origin":"`, rec.Origin)
 	if rec.CheckpointOnly {
 		dst = append(comma(dst, start), `"checkpoint_only":true`...)
