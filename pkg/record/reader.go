@@ -1,6 +1,9 @@
 package record
 
-import "io"
+import (
+	"bytes"
+	"io"
+)
 
 // Reader reads records: JSON objects with any white space between and inside
 // them. It returns a record as soon as the line feed behind it has been read,
@@ -9,7 +12,8 @@ type Reader struct {
 	s scanner
 
 	labels, metadata pairs
-	escaped          bool // leave checkpoint_value as it stands in the text
+	escaped          bool   // leave checkpoint_value as it stands in the text
+	valueHead        []byte // what the last one begins with
 
 	// What the object holds and a Record does not.
 	text, nano       int64 // ts, ts_unix_nano
@@ -160,13 +164,23 @@ func (r *Reader) string(name string, dst *[]byte, p int) (int, error) {
 }
 
 // escapedValue checks the string whose opening quote is before p. What is not
-// UTF-8 in it is replaced, as everywhere.
+// UTF-8 in it is replaced, as everywhere. Tokens differ in their last numbers
+// as a rule: what they have in common, up to a quote so that no escape is cut,
+// is not looked at again.
 func (r *Reader) escapedValue(rec *Record, p int) (int, error) {
-	end, err := r.s.skipString(p)
+	known := 0
+	if bytes.HasPrefix(r.s.win[p:], r.valueHead) {
+		known = len(r.valueHead)
+	}
+	end, err := r.s.skipString(p + known)
 	if err != nil {
 		return end, err
 	}
-	rec.EscapedValue = r.s.fix(r.s.win[p : end-1 : end-1])
+	value := r.s.win[p : end-1 : end-1]
+	if head := value[:bytes.LastIndexByte(value, '"')+1]; known == 0 && len(head) <= rememberMost {
+		r.valueHead = append(r.valueHead[:0], head...)
+	}
+	rec.EscapedValue = r.s.fix(value)
 	return end, nil
 }
 
