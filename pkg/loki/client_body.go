@@ -8,8 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/golang/snappy"
 	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/s2"
 )
 
 // payloads makes request bodies in buffers that are used again.
@@ -50,10 +50,11 @@ func (p *payloads) encode(push []byte) (*payload, error) {
 		}
 		return b, nil
 	}
-	if need := snappy.MaxEncodedLen(len(push)); cap(b.buf) < need {
+	if need := s2.MaxEncodedLen(len(push)); cap(b.buf) < need {
 		b.buf = make([]byte, need)
 	}
-	b.buf = snappy.Encode(b.buf[:cap(b.buf)], push)
+	// As fast as golang/snappy, and a tenth smaller.
+	b.buf = s2.EncodeSnappy(b.buf[:cap(b.buf)], push)
 	return b, nil
 }
 
