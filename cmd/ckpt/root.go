@@ -19,7 +19,7 @@ func newRoot(app *cli.App) *ffcli.Command {
 		FlagSet: app.FlagSet("ckpt"),
 		Subcommands: []*ffcli.Command{
 			newCommit(app), newGet(app), newSet(app), newList(app), newRm(app),
-			newExport(app), newImport(app), newMv(app), newLease(app), newDoctor(app),
+			newExport(app), newImport(app), newMv(app), newLease(app), newDoctor(app), newAudit(app),
 		},
 	}
 }

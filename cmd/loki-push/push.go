@@ -51,7 +51,7 @@ func newRoot(app *cli.App) *ffcli.Command {
 		ShortUsage:  "loki-push --url URL [flags] < records > acks",
 		ShortHelp:   "push records to Loki",
 		FlagSet:     p.fs,
-		Subcommands: []*ffcli.Command{newProbe(app)},
+		Subcommands: []*ffcli.Command{newProbe(app), newCount(app)},
 		Exec:        p.exec,
 	}
 	app.OnRun(cmd, p.runLine)

@@ -39,7 +39,8 @@ type Job struct {
 	order    []Key
 	objects  int64 // read, run lines included
 	runs     Runs
-	bad      int64 // acknowledgements of keys that are no positions
+	lost     map[string]*lostEntries // by key, since its last account
+	bad      int64                   // acknowledgements of keys that are no positions
 	firstBad string
 	stopped  bool
 }
@@ -69,7 +70,7 @@ func NewJob(cfg JobConfig) *Job {
 	if cfg.OnWrite == nil {
 		cfg.OnWrite = func([]Position) {}
 	}
-	return &Job{cfg: cfg, wake: make(chan struct{}, 1), totals: make(map[Key]*Totals)}
+	return &Job{cfg: cfg, wake: make(chan struct{}, 1), totals: make(map[Key]*Totals), lost: make(map[string]*lostEntries)}
 }
 
 // Run reads until the input ends, and stores what it has read. Its error is
@@ -182,11 +183,37 @@ func (j *Job) takeRun(text []byte) error {
 	return nil
 }
 
+// lostEntries were refused and captured nowhere. The account of their file will
+// tell of them; the ledger does when a position passes them before, for a run
+// that is cut off has no account.
+type lostEntries struct {
+	dropped int64
+	at      int64 // time of the last record
+	told    bool
+}
+
 func (j *Job) takeAccount(ack *record.Ack) error {
-	if j.cfg.Ledger == nil || ack.Account == nil {
+	if j.cfg.Ledger == nil {
 		return nil
 	}
+	if ack.Account == nil {
+		j.takeLoss(ack)
+		return nil
+	}
+	delete(j.lost, ack.Key)
 	return j.cfg.Ledger.Add(j.runs.ID, ack.Key, ack.Account)
+}
+
+func (j *Job) takeLoss(ack *record.Ack) {
+	if ack.Dropped == 0 {
+		return
+	}
+	l := j.lost[ack.Key]
+	if l == nil {
+		l = &lostEntries{}
+		j.lost[ack.Key] = l
+	}
+	l.dropped, l.at, l.told = l.dropped+ack.Dropped, ack.Time, false
 }
 
 // refuseKey says once, and counts, that the input is not for a document.
@@ -235,7 +262,25 @@ func (j *Job) flushLedger() error {
 	if j.cfg.Ledger == nil {
 		return nil
 	}
+	if err := j.tellLosses(); err != nil {
+		return err
+	}
 	return j.cfg.Ledger.Flush()
+}
+
+func (j *Job) tellLosses() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for key, l := range j.lost {
+		if l.told {
+			continue
+		}
+		if err := j.cfg.Ledger.AddLoss(j.runs.ID, key, l.dropped, l.at); err != nil {
+			return err
+		}
+		l.told = true
+	}
+	return nil
 }
 
 // verdict is how the job ends when everything that it read is stored.

@@ -123,6 +123,21 @@ func (l *Ledger) whole(size int64) (int64, error) {
 // Add appends the account of key, a JSON object, at the latest when Flush is
 // called.
 func (l *Ledger) Add(runID, key string, account []byte) error {
+	return l.add(runID, key, `"account":`, account)
+}
+
+// AddLoss appends how many entries of key, up to the time at, were refused and
+// captured nowhere since its last account in this run. A later line of the key
+// and run, of either kind, takes its place.
+func (l *Ledger) AddLoss(runID, key string, dropped, at int64) error {
+	loss := strconv.AppendInt([]byte(`{"dropped":`), dropped, 10)
+	if at != 0 {
+		loss = append(record.AppendTime(append(loss, `,"ts":"`...), at), '"')
+	}
+	return l.add(runID, key, `"loss":`, append(loss, '}'))
+}
+
+func (l *Ledger) add(runID, key, member string, value []byte) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.buf = append(l.buf, `{"v":`...)
@@ -130,7 +145,7 @@ func (l *Ledger) Add(runID, key string, account []byte) error {
 	l.buf = record.AppendTime(append(l.buf, `,"at":"`...), l.now().UnixNano())
 	l.buf = record.AppendString(append(l.buf, `","run_id":`...), []byte(runID))
 	l.buf = record.AppendString(append(l.buf, `,"checkpoint_key":`...), []byte(key))
-	l.buf = append(append(l.buf, `,"account":`...), account...)
+	l.buf = append(append(append(l.buf, ','), member...), value...)
 	l.buf = append(l.buf, '}', '\n')
 	if len(l.buf) < ledgerBuffer {
 		return nil

@@ -9,6 +9,9 @@ import (
 // release is set by the linker: -ldflags "-X sf2loki/pkg/cli.release=1.2.3".
 var release string
 
+// Version is the program's release, else what the build knows of itself.
+func (app *App) Version() string { return version() }
+
 // version is the release, else what the build knows of itself.
 func version() string {
 	if release != "" {

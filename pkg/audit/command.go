@@ -1,0 +1,119 @@
+package audit
+
+import (
+	"strings"
+	"time"
+
+	"sf2loki/pkg/record"
+	"sf2loki/pkg/spool"
+)
+
+// Commands are what the commands of findings are made of.
+type Commands struct {
+	// Pull is what pulls a window anew, and is given --event-type, --interval,
+	// --since and --until. Empty: a pipeline of the three programs.
+	Pull string
+	// Replay is what replays letters, and is given a selection. Empty: dl-replay
+	// run, with loki-push behind it.
+	Replay string
+
+	Ledger string   // where the pipeline enters its accounts
+	Spools []string // the first takes what the pipeline's loki-push refuses
+}
+
+// pull is the command that pulls the files of a window again, whatever was
+// pulled of them before: it begins without a position.
+func (c *Commands) pull(eventType, interval string, since, until time.Time) string {
+	args := " --event-type " + quote(eventType)
+	if interval != "" {
+		args += " --interval " + quote(interval)
+	}
+	return c.pipeline("sf-pull elf", args, since, until)
+}
+
+func (c *Commands) pipeline(source, args string, since, until time.Time) string {
+	if !since.IsZero() {
+		args += " --since " + stamp(since)
+	}
+	if !until.IsZero() {
+		args += " --until " + stamp(until)
+	}
+	if c.Pull != "" {
+		return c.Pull + args
+	}
+	push := "loki-push"
+	if len(c.Spools) > 0 {
+		push += " --spool " + quote(c.Spools[0])
+	}
+	return source + args + " | " + push + " | ckpt commit " + quote(c.Ledger+".fill.json") + " --ledger " + quote(c.Ledger)
+}
+
+// pullOther is the same for any source; a topic has no window.
+func (c *Commands) pullOther(p *pass, since, until time.Time) string {
+	switch p.source {
+	case elfSource:
+		if strings.ContainsRune(p.Origin, '/') || strings.HasSuffix(p.Origin, ".csv") {
+			return "" // a file on disk
+		}
+		return c.pull(p.EventType, "", since, until)
+	case "eventlog_objects":
+		return c.pipeline("sf-pull objects", " --object "+quote(p.EventType), since, until)
+	case "apexlog":
+		return c.pipeline("sf-pull apexlog", "", since, until)
+	}
+	return ""
+}
+
+// replay is the command that replays some letters. Those that were refused for
+// their time go with the present one: Loki would not take them otherwise.
+func (c *Commands) replay(g group, s *span) string {
+	const nano = "2006-01-02T15:04:05.999999999Z"
+	args := g.selection()
+	if s.first != 0 {
+		args += " --event-since " + time.Unix(0, s.first).UTC().Format(nano) + " --event-until " + time.Unix(0, s.last+1).UTC().Format(nano)
+	}
+	if g.status != spool.New {
+		args += " --status " + string(g.status)
+	}
+	switch g.reason {
+	case record.TooOld, record.TooNew, record.TooFarBehind:
+		args += " --ts now"
+	}
+	if c.Replay != "" {
+		return c.Replay + args
+	}
+	return "dl-replay run" + c.spools() + args + " -- loki-push"
+}
+
+func (g *group) selection() string {
+	args := " --reason " + quote(string(g.reason))
+	if g.source != "" {
+		args += " --source " + quote(g.source)
+	}
+	if g.eventType != "" {
+		args += " --event-type " + quote(g.eventType)
+	}
+	return args
+}
+
+// show is the command that shows what letters tell of gaps.
+func (c *Commands) show(g group) string { return "dl-replay show" + c.spools() + g.selection() }
+
+func (c *Commands) spools() string {
+	text := ""
+	for _, dir := range c.Spools {
+		text += " --spool " + quote(dir)
+	}
+	return text
+}
+
+// quote makes text one word of a shell, whatever a server has put into it.
+func quote(text string) string {
+	plain := text != "" && !strings.ContainsFunc(text, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._/:=@%+,-", r))
+	})
+	if plain {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}

@@ -1,0 +1,292 @@
+package audit
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"sf2loki/pkg/record"
+	"sf2loki/pkg/spool"
+	"sf2loki/pkg/sysexits"
+)
+
+// elfSource is the source whose files are listed.
+const elfSource = "eventlogfile"
+
+// ledgerVersion is the newest version of a ledger's lines that is read.
+const ledgerVersion = 1
+
+// file is a line of the listing.
+type file struct {
+	ID        string    `json:"id"`
+	EventType string    `json:"event_type"`
+	Interval  string    `json:"interval"`
+	LogDate   time.Time `json:"log_date"`
+	Created   time.Time `json:"created"`
+	Bytes     int64     `json:"bytes"`
+}
+
+// span is the time of the events that the file may hold.
+func (f *file) span() time.Duration {
+	if f.Interval == "Daily" {
+		return 24 * time.Hour
+	}
+	return time.Hour
+}
+
+// pass is one account of the ledger: one pass over a file, page or log.
+type pass struct {
+	Origin           string `json:"origin"`
+	EventType        string `json:"event_type"`
+	LogDate          string `json:"log_date"`
+	Bytes            int64  `json:"bytes"`
+	Rows             int64  `json:"rows"`
+	ResumedAfter     int64  `json:"resumed_after"`
+	Filtered         int64  `json:"filtered"`
+	SampledOut       int64  `json:"sampled_out"`
+	SkippedDuplicate int64  `json:"skipped_duplicate"`
+	DeadLettered     int64  `json:"dead_lettered"`
+	Delivered        int64  `json:"delivered"`
+	Rejected         int64  `json:"rejected"`
+	Dropped          int64  `json:"dropped"`
+
+	source string
+	at     time.Time
+}
+
+// loss is what a run had dropped of a key when it was last heard of, and no
+// account tells of.
+type loss struct {
+	Dropped int64     `json:"dropped"`
+	TS      time.Time `json:"ts"`
+
+	run, key string
+	at       time.Time
+}
+
+func (p *pass) leftOut() int64 { return p.Filtered + p.SampledOut + p.SkippedDuplicate }
+
+// fates are what became of the rows of the pass: refused ones are dead letters
+// of loki-push, and those that sf-pull wrote apart; missing ones have no fate.
+func (p *pass) fates() (refused, missing int64) {
+	missing = max(p.Rows-p.ResumedAfter-p.leftOut()-p.Delivered-p.Rejected-p.Dropped, 0)
+	apart := min(missing, p.DeadLettered)
+	return p.Rejected + apart, missing - apart
+}
+
+// loss orders passes over the same file.
+func (p *pass) loss() int64 {
+	refused, missing := p.fates()
+	return refused + missing + p.Dropped
+}
+
+// letter is one dead letter of the spools.
+type letter struct {
+	origin            string // the file or page of its row
+	source, eventType string
+	at                int64
+	status            spool.Status
+	reason            record.Reason
+}
+
+// hourCount is a line of loki-push count.
+type hourCount struct {
+	Source    string    `json:"source"`
+	EventType string    `json:"event_type"`
+	Hour      time.Time `json:"hour"`
+	Entries   int64     `json:"entries"`
+}
+
+// Inputs are what an audit joins.
+type Inputs struct {
+	Read []Input
+
+	files    []file
+	listed   map[string]bool
+	passes   map[string][]pass // by origin
+	lost     []loss
+	letters  map[string]*letter // each entry once, however often it was captured
+	hasSpool bool
+	counts   []hourCount
+	counted  bool
+}
+
+// NewInputs returns Inputs without anything.
+func NewInputs() *Inputs {
+	return &Inputs{listed: map[string]bool{}, passes: map[string][]pass{}, letters: map[string]*letter{}}
+}
+
+// reading hashes what it reads.
+func (in *Inputs) reading(what, name string, r io.Reader, each func(line []byte) error) error {
+	sum := sha256.New()
+	size := int64(0)
+	lines := bufio.NewReaderSize(io.TeeReader(r, sum), 64<<10)
+	for n := 1; ; n++ {
+		line, err := lines.ReadBytes('\n')
+		size += int64(len(line))
+		if err == nil || what != ledgerName && len(bytes.TrimSpace(line)) > 0 {
+			if eerr := each(bytes.TrimSpace(line)); eerr != nil {
+				return fmt.Errorf("%s %s, line %d: %w", what, name, n, eerr)
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return sysexits.Wrap(sysexits.IOErr, fmt.Errorf("read the %s: %w", what, err))
+		}
+	}
+	in.Read = append(in.Read, Input{what, name, size, hex.EncodeToString(sum.Sum(nil))})
+	return nil
+}
+
+const ledgerName = "ledger"
+
+// Listing reads the output of sf-pull list.
+func (in *Inputs) Listing(name string, r io.Reader) error {
+	return in.reading("listing", name, r, func(line []byte) error {
+		var f file
+		if err := json.Unmarshal(line, &f); err != nil || f.ID == "" || f.LogDate.IsZero() {
+			return sysexits.Errorf(sysexits.DataErr, "this is no file of sf-pull list: %.80q", line)
+		}
+		if !in.listed[f.ID] {
+			in.listed[f.ID] = true
+			in.files = append(in.files, f)
+		}
+		return nil
+	})
+}
+
+// Files is how many files the listing has.
+func (in *Inputs) Files() int { return len(in.files) }
+
+// Ledger reads what ckpt commit --ledger wrote. The end of a line that a killed
+// writer left behind is passed over: its account comes again.
+func (in *Inputs) Ledger(name string, r io.Reader) error {
+	return in.reading(ledgerName, name, r, func(line []byte) error {
+		if len(line) == 0 {
+			return nil
+		}
+		var l struct {
+			V       int       `json:"v"`
+			At      time.Time `json:"at"`
+			RunID   string    `json:"run_id"`
+			Key     string    `json:"checkpoint_key"`
+			Account *pass     `json:"account"`
+			Loss    *loss     `json:"loss"`
+		}
+		if err := json.Unmarshal(line, &l); err != nil || l.V < 1 {
+			return sysexits.Errorf(sysexits.DataErr, "this is no line of a ledger: %.80q", line)
+		}
+		if l.V > ledgerVersion {
+			return sysexits.Errorf(sysexits.Config, "version %d is newer than this release knows", l.V)
+		}
+		switch {
+		case l.Account != nil:
+			l.Account.source, l.Account.at = sourceOf(l.Key), l.At
+			in.passes[l.Account.Origin] = append(in.passes[l.Account.Origin], *l.Account)
+			in.supersede(l.RunID, l.Key)
+		case l.Loss != nil:
+			in.supersede(l.RunID, l.Key)
+			l.Loss.run, l.Loss.key, l.Loss.at = l.RunID, l.Key, l.At
+			in.lost = append(in.lost, *l.Loss)
+		}
+		return nil
+	})
+}
+
+// supersede forgets a loss that an account or a later line tells of.
+func (in *Inputs) supersede(run, key string) {
+	in.lost = slices.DeleteFunc(in.lost, func(l loss) bool { return l.run == run && l.key == key })
+}
+
+// sourceOf is the source label of the records of a key.
+func sourceOf(key string) string {
+	for rest := key; ; {
+		part, after, found := strings.Cut(rest, ":")
+		if name, _, ok := strings.Cut(part, "="); ok && found && (name == "org" || name == "lane") {
+			rest = after
+			continue
+		}
+		if strings.HasPrefix(part, "window=") {
+			// the times of a window hold colons; its source is behind the last one
+			for _, s := range []string{elfSource, "eventlog_objects", "apexlog", "pubsub"} {
+				if strings.Contains(rest, ":"+s+":") || strings.HasSuffix(rest, ":"+s) {
+					return s
+				}
+			}
+		}
+		if part == "file" {
+			return elfSource
+		}
+		return part
+	}
+}
+
+// Spool reads the dead letters of directories.
+func (in *Inputs) Spool(set *spool.Set) error {
+	in.hasSpool = true
+	for _, f := range set.Files {
+		sum := sha256.New()
+		size := int64(0)
+		if _, err := f.Read(func(l *spool.Letter, s spool.Status) error {
+			sum.Write(l.Raw)
+			size += int64(len(l.Raw))
+			if s != spool.Moved && l.Reason() != record.TruncatedCopy { // the entry of a copy was delivered
+				in.letter(l, s)
+			}
+			return nil
+		}, func(*spool.Damage) {}); err != nil {
+			return err
+		}
+		in.Read = append(in.Read, Input{"spool (its letters)", f.Path, size, hex.EncodeToString(sum.Sum(nil))})
+	}
+	return nil
+}
+
+func (in *Inputs) letter(l *spool.Letter, s spool.Status) {
+	origin, _ := l.TopField("origin")
+	gap := l.Reason() == record.SourceGap
+	key := l.ID().String()
+	if gap {
+		key += origin // gaps have no line to tell them apart
+	}
+	if i := strings.LastIndexByte(origin, ':'); i >= 0 && !gap {
+		origin = origin[:i]
+	}
+	if have := in.letters[key]; have != nil {
+		if rank(s) > rank(have.status) {
+			have.status = s
+		}
+		return
+	}
+	at, _ := l.Time()
+	in.letters[key] = &letter{origin, l.Label("source"), l.Label("event_type"), at, s, l.Reason()}
+}
+
+// rank orders what became of copies of one entry: one that was delivered is
+// enough.
+func rank(s spool.Status) int {
+	return slices.Index([]spool.Status{spool.New, spool.Pending, spool.Failed, spool.Discarded, spool.Replayed}, s)
+}
+
+// Counts reads the output of loki-push count.
+func (in *Inputs) Counts(name string, r io.Reader) error {
+	in.counted = true
+	return in.reading("counts of Loki", name, r, func(line []byte) error {
+		var c hourCount
+		if err := json.Unmarshal(line, &c); err != nil || c.Hour.IsZero() {
+			return sysexits.Errorf(sysexits.DataErr, "this is no line of loki-push count: %.80q", line)
+		}
+		in.counts = append(in.counts, c)
+		return nil
+	})
+}

@@ -1,0 +1,338 @@
+package audit
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"sf2loki/pkg/record"
+	"sf2loki/pkg/spool"
+)
+
+// sortLetters finds the letters of each listed file.
+func (a *auditor) sortLetters() {
+	for _, l := range a.in.letters {
+		if a.in.listed[l.origin] {
+			a.ofFile[l.origin] = append(a.ofFile[l.origin], l)
+		}
+	}
+}
+
+// entries leaves out the letters that tell of gaps: there is no entry in them.
+func entries(letters []*letter) []*letter {
+	return slices.DeleteFunc(slices.Clone(letters), func(l *letter) bool { return l.reason == record.SourceGap })
+}
+
+// best is the pass over a file that lost least; the last one of several.
+func best(passes []pass) *pass {
+	var b *pass
+	for i := range passes {
+		if p := &passes[i]; b == nil || p.loss() <= b.loss() {
+			b = p
+		}
+	}
+	return b
+}
+
+// file judges one listed file.
+func (a *auditor) file(f *file) {
+	row := a.row(elfSource, f.EventType)
+	row.Files++
+	letters := a.ofFile[f.ID]
+	p := best(a.in.passes[f.ID])
+	if p == nil {
+		a.notPulled(f, letters)
+		return
+	}
+	row.Pulled++
+	refused, missing := p.fates()
+	add(row, p)
+	about := func(kind Kind, n int64, format string, args ...any) Finding {
+		return Finding{Verdict: Hole, Kind: kind, Source: elfSource, EventType: f.EventType, File: f.ID, LogDate: stamp(f.LogDate),
+			Entries: n, Text: fmt.Sprintf(format, args...), Command: a.cfg.Commands.pull(f.EventType, f.Interval, f.LogDate, f.LogDate.Add(f.span()))}
+	}
+	if missing > 0 {
+		a.find(about(RowsMissing, missing, "%d of the %d rows have no fate", missing, p.Rows))
+	}
+	if p.Dropped > 0 {
+		a.find(about(Dropped, p.Dropped, "%d entries were refused and captured nowhere", p.Dropped))
+	}
+	if f.Bytes > 0 && f.Bytes != p.Bytes {
+		a.find(about(Changed, 0, "the file has %d bytes, %d were read", f.Bytes, p.Bytes))
+	}
+	if refused == 0 && p.ResumedAfter == 0 {
+		return // whatever an earlier pass captured has been delivered since
+	}
+	captured := entries(letters)
+	if n := refused - int64(len(captured)); a.in.hasSpool && n > 0 {
+		a.find(about(LettersGone, n, "%d entries were refused, and their dead letters are in no spool", n))
+	}
+	if !a.in.hasSpool && refused > 0 {
+		a.find(about(LettersWait, refused, "%d entries were refused; no spool was given to look for their dead letters", refused))
+		return
+	}
+	a.captured = append(a.captured, captured...)
+}
+
+func (a *auditor) notPulled(f *file, letters []*letter) {
+	finding := Finding{Verdict: Hole, Kind: NotPulled, Source: elfSource, EventType: f.EventType, File: f.ID, LogDate: stamp(f.LogDate),
+		Text: "the ledger has no account of the file, created " + stamp(f.Created), Command: a.cfg.Commands.pull(f.EventType, f.Interval, f.LogDate, f.LogDate.Add(f.span()))}
+	switch {
+	case len(letters) > len(entries(letters)):
+		finding.Kind, finding.Text = Gap, "the file could not be had, and was given up"
+	case a.cfg.Now.Before(f.Created.Add(a.cfg.Wait)):
+		finding.Verdict, finding.Kind, finding.Command = Early, StillToCome, ""
+		finding.Text = "the file was created at " + stamp(f.Created) + ": its time to be pulled is until " + stamp(f.Created.Add(a.cfg.Wait))
+	}
+	a.find(finding)
+}
+
+// add adds a pass to the account of its type.
+func add(row *Row, p *pass) {
+	refused, _ := p.fates()
+	row.Rows += p.Rows
+	row.LeftOut += p.leftOut()
+	row.Earlier += p.ResumedAfter
+	row.Delivered += p.Delivered
+	row.Refused += refused
+	row.Dropped += p.Dropped
+}
+
+// group is letters that one command replays.
+type group struct {
+	source, eventType string
+	status            spool.Status
+	reason            record.Reason
+}
+
+// span is the times of some letters' entries, and how many they are.
+type span struct{ n, first, last int64 }
+
+// waiting tells of the dead letters that keep entries from Loki.
+func (a *auditor) waiting() {
+	groups := map[group]*span{}
+	for _, l := range a.captured {
+		row := a.row(l.source, l.eventType)
+		status := l.status
+		if status == spool.Pending {
+			status = spool.New
+		}
+		switch status {
+		case spool.Replayed:
+			row.Replayed++
+			continue
+		case spool.Discarded:
+			row.Discarded++
+		case spool.Failed:
+			row.Failed++
+		default:
+			row.Waiting++
+		}
+		key := group{l.source, l.eventType, status, l.reason}
+		s := groups[key]
+		if s == nil {
+			s = &span{first: l.at}
+			groups[key] = s
+		}
+		s.n++
+		s.first, s.last = min(s.first, l.at), max(s.last, l.at)
+	}
+	for key, s := range groups {
+		a.letters(key, s)
+	}
+}
+
+func (a *auditor) letters(g group, s *span) {
+	f := Finding{Verdict: Hole, Kind: LettersWait, Source: g.source, EventType: g.eventType, Entries: s.n,
+		Command: a.cfg.Commands.replay(g, s)}
+	what := "wait for a replay"
+	switch g.status {
+	case spool.Failed:
+		f.Kind, what = LettersFail, "were refused again"
+	case spool.Discarded:
+		f.Kind, what = Discarded, "were discarded by somebody"
+		if a.cfg.AcceptDiscarded {
+			return
+		}
+	}
+	if g.reason == record.SourceGap {
+		f.Kind, what, f.Command = Gap, "tell of something that could not be had", a.cfg.Commands.show(g)
+	}
+	f.Text = fmt.Sprintf("%d dead letters of reason %s %s", s.n, g.reason, what)
+	a.find(f)
+}
+
+// others judges what is in the ledger and not in the listing: other sources,
+// and files that the org does not offer any more.
+func (a *auditor) others() {
+	for _, origin := range slices.Sorted(maps.Keys(a.in.passes)) {
+		if a.in.listed[origin] {
+			continue
+		}
+		passes := a.in.passes[origin]
+		if passes[0].source == elfSource {
+			passes = []pass{*best(passes)}
+		}
+		for i := range passes {
+			if a.inWindow(passes[i].when()) {
+				a.other(&passes[i])
+			}
+		}
+	}
+}
+
+// when is what there is to tell the time of a pass: its events', or its own.
+func (p *pass) when() time.Time {
+	if t, err := time.Parse(time.RFC3339, p.LogDate); err == nil {
+		return t
+	}
+	return p.at
+}
+
+func (a *auditor) inWindow(t time.Time) bool {
+	return !t.Before(a.cfg.Since) && (a.cfg.Until.IsZero() || t.Before(a.cfg.Until))
+}
+
+func (a *auditor) other(p *pass) {
+	row := a.row(p.source, p.EventType)
+	add(row, p)
+	_, missing := p.fates()
+	finding := Finding{Verdict: Hole, Source: p.source, EventType: p.EventType, File: p.Origin,
+		Command: a.cfg.Commands.pullOther(p, a.cfg.Since, a.cfg.Until)}
+	if missing > 0 {
+		finding.Kind, finding.Entries, finding.Text = RowsMissing, missing, fmt.Sprintf("%d of the %d rows have no fate", missing, p.Rows)
+		a.find(finding)
+	}
+	if p.Dropped > 0 {
+		finding.Kind, finding.Entries, finding.Text = Dropped, p.Dropped, fmt.Sprintf("%d entries were refused and captured nowhere", p.Dropped)
+		a.find(finding)
+	}
+}
+
+// stray takes in the letters of the window that belong to no listed file.
+func (a *auditor) stray() {
+	for _, l := range a.in.letters {
+		if !a.in.listed[l.origin] && (l.at == 0 || a.inWindow(time.Unix(0, l.at))) {
+			a.captured = append(a.captured, l)
+		}
+	}
+}
+
+// losses judges what runs dropped that were cut off before they could account
+// for it.
+func (a *auditor) losses() {
+	for _, l := range a.in.lost {
+		at := l.TS
+		if at.IsZero() {
+			at = l.at
+		}
+		if !a.inWindow(at) {
+			continue
+		}
+		day := at.UTC().Truncate(24 * time.Hour)
+		source := sourceOf(l.key)
+		eventType := l.key[strings.LastIndexByte(l.key, ':')+1:]
+		a.find(Finding{Verdict: Hole, Kind: Dropped, Source: source, EventType: eventType, LogDate: stamp(day), Entries: l.Dropped,
+			Text:    fmt.Sprintf("%d entries were refused and captured nowhere, by a run that was cut off", l.Dropped),
+			Command: a.cfg.Commands.pullOther(&pass{source: source, EventType: eventType}, day, day.Add(24*time.Hour))})
+	}
+}
+
+// hourKey is the files of one type and time.
+type hourKey struct {
+	eventType string
+	logDate   time.Time
+	span      time.Duration
+}
+
+type expected struct {
+	files    int
+	sum, top int64
+	known    bool
+	interval string
+}
+
+// counts compares what was delivered with what Loki holds.
+func (a *auditor) counts() {
+	if !a.in.counted {
+		return
+	}
+	held := map[string]map[time.Time]int64{}
+	for _, c := range a.in.counts {
+		if c.Source != elfSource {
+			continue
+		}
+		if held[c.EventType] == nil {
+			held[c.EventType] = map[time.Time]int64{}
+		}
+		held[c.EventType][c.Hour.UTC()] += c.Entries
+	}
+	for _, row := range a.rows {
+		if row.Source == elfSource {
+			n := int64(0)
+			for _, entries := range held[row.EventType] {
+				n += entries
+			}
+			row.Loki = &n
+		}
+	}
+	wanted := a.expected()
+	keys := slices.SortedFunc(maps.Keys(wanted), func(a, b hourKey) int {
+		return strings.Compare(a.eventType+stamp(a.logDate), b.eventType+stamp(b.logDate))
+	})
+	for _, key := range keys {
+		n := int64(0)
+		for at := key.logDate; at.Before(key.logDate.Add(key.span)); at = at.Add(time.Hour) {
+			n += held[key.eventType][at.Truncate(time.Hour).UTC()]
+		}
+		a.compare(key, wanted[key], n)
+	}
+}
+
+// expected is how many entries Loki must hold by the ledger.
+func (a *auditor) expected() map[hourKey]*expected {
+	wanted := map[hourKey]*expected{}
+	for i := range a.in.files {
+		f := &a.in.files[i]
+		p := best(a.in.passes[f.ID])
+		if p == nil {
+			continue
+		}
+		key := hourKey{f.EventType, f.LogDate.UTC(), f.span()}
+		e := wanted[key]
+		if e == nil {
+			e = &expected{known: true, interval: f.Interval}
+			wanted[key] = e
+		}
+		n := p.Delivered
+		if p.ResumedAfter > 0 {
+			// What became of the rows before is known only when none was left out.
+			e.known = e.known && p.leftOut() == 0
+			refused, _ := p.fates()
+			earlier := max(int64(len(entries(a.ofFile[f.ID])))-refused, 0)
+			n += max(p.ResumedAfter-earlier, 0)
+		}
+		e.files++
+		e.sum += n
+		e.top = max(e.top, n)
+	}
+	return wanted
+}
+
+func (a *auditor) compare(key hourKey, e *expected, held int64) {
+	switch {
+	case held >= e.sum:
+	case !e.known:
+		a.report.Notes = append(a.report.Notes, fmt.Sprintf("%s of %s: Loki holds %d entries; how many were delivered is not known to the row, as a run was cut off and a rule leaves rows out",
+			key.eventType, stamp(key.logDate), held))
+	case e.files > 1 && held >= e.top && !a.cfg.StrictCounts:
+		a.report.Notes = append(a.report.Notes, fmt.Sprintf("%s of %s: Loki holds %d entries, %d were delivered from %d files: a late file that repeats rows makes such a difference, as Loki folds repeats",
+			key.eventType, stamp(key.logDate), held, e.sum, e.files))
+	default:
+		a.find(Finding{Verdict: Hole, Kind: LokiFewer, Source: elfSource, EventType: key.eventType, LogDate: stamp(key.logDate), Entries: e.sum - held,
+			Text:    fmt.Sprintf("Loki holds %d entries, %d were delivered", held, e.sum),
+			Command: a.cfg.Commands.pull(key.eventType, e.interval, key.logDate, key.logDate.Add(key.span))})
+	}
+}
