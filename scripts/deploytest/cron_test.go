@@ -1,0 +1,109 @@
+package deploytest
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"sf2loki/pkg/sftest"
+)
+
+// job is a line of a crontab of the system.
+type job struct{ when, user, command string }
+
+var (
+	setting = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)$`)
+	field   = `(?:\*|\d+(?:-\d+)?)(?:/\d+)?(?:,(?:\*|\d+(?:-\d+)?)(?:/\d+)?)*`
+	entry   = regexp.MustCompile(`^((?:` + field + `\s+){5})([a-z_][a-z0-9_-]*)\s+(\S.*)$`)
+)
+
+// crontab reads a file as cron does.
+func crontab(t *testing.T, text string) (env []string, jobs []job) {
+	t.Helper()
+	if !strings.HasSuffix(text, "\n") {
+		t.Error("the last line has no end: cron ignores it")
+	}
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		switch {
+		case line == "" || strings.HasPrefix(line, "#"):
+		case setting.MatchString(line):
+			m := setting.FindStringSubmatch(line)
+			env = append(env, m[1]+"="+m[2])
+		case entry.MatchString(line) && len(line) < 999:
+			m := entry.FindStringSubmatch(line)
+			// The first % that is bare ends the command; \% is one.
+			if regexp.MustCompile(`(^|[^\\])%`).MatchString(m[3]) {
+				t.Errorf("a bare percent sign: %s", line)
+			}
+			jobs = append(jobs, job{m[1], m[2], strings.ReplaceAll(m[3], `\%`, "%")})
+		default:
+			t.Errorf("no line of a crontab: %s", line)
+		}
+	}
+	return env, jobs
+}
+
+// The shipped lines do their work in cron's shell and environment, and say
+// nothing when all is well.
+func TestCron(t *testing.T) {
+	b := newBench(t)
+	shipped, jobs := crontab(t, read(t, root+"/scripts/cron/sf2loki"))
+	if len(jobs) != 3 {
+		t.Fatalf("%d jobs", len(jobs))
+	}
+	local := strings.NewReplacer("/var/lib/sf2loki", b.dir, "/var/spool/sf2loki", b.path("spool"), "/etc/sf2loki", b.dir)
+	write(t, b.path("client-secret"), b.org.ClientSecret+"\n", 0o600)
+	b.env = []string{"HOME=" + b.dir, "LOGNAME=sf2loki"} // what cron has besides
+	shell := ""
+	for _, pair := range shipped {
+		name, value, _ := strings.Cut(pair, "=")
+		switch name {
+		case "PATH", "MAILTO":
+			continue
+		case "SHELL":
+			shell = value
+		case "SF_PULL_LOGIN_URL":
+			value = b.org.URL
+		case "SF_PULL_CLIENT_ID":
+			value = b.org.ClientID
+		case "LOKI_PUSH_URL":
+			value = b.loki.URL
+		}
+		b.env = append(b.env, name+"="+local.Replace(value))
+	}
+	if target, err := filepath.EvalSymlinks(shell); err != nil || filepath.Base(target) != "dash" {
+		t.Logf("the shell is %s, %v", target, err)
+	}
+	b.publish(3, 30)
+	day := time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, -3)
+	b.org.AddHour(sftest.Hour{Type: "Login", Start: day.Add(10 * time.Hour), Rows: 20}, func(f *sftest.LogFile) { f.Created = time.Now().Add(-time.Hour) })
+	run := func(j job) {
+		t.Helper()
+		if j.user != "sf2loki" {
+			t.Errorf("%s runs as %s", j.command, j.user)
+		}
+		if out := b.sh(0, b.programs("v1.0.0"), "exec "+shell+" -c '"+strings.ReplaceAll(local.Replace(j.command), "'", `'\''`)+"'"); out != "" {
+			t.Errorf("cron would mail: %s", out)
+		}
+	}
+	run(jobs[0])
+	if got := b.stored("7"); got != 30 {
+		t.Errorf("%d entries after the first pass, want 30", got)
+	}
+	run(jobs[1])
+	if got := b.stored("7"); got != 50 {
+		t.Errorf("%d entries with those of three days ago, want 50", got)
+	}
+	run(jobs[0])
+	if got := b.stored("7"); got != 50 {
+		t.Errorf("%d entries after the second pass", got)
+	}
+	must(t, os.MkdirAll(b.path("spool/cron"), 0o700))
+	run(jobs[2])
+	// Beside a run that goes on, another one ends at once.
+	b.sh(75, b.programs("v1.0.0"), "exec 9>cron.lock; flock 9; "+local.Replace(jobs[0].command))
+}
