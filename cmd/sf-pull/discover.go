@@ -12,12 +12,14 @@ import (
 	"sf2loki/pkg/discover"
 	"sf2loki/pkg/feed"
 	"sf2loki/pkg/fnmatch"
+	"sf2loki/pkg/pubsub"
 	"sf2loki/pkg/sysexits"
 )
 
 // discoverFlags are the flags of sf-pull discover.
 type discoverFlags struct {
 	orgFlags
+	busFlags
 	kinds    []string
 	objects  []string
 	lookback time.Duration
@@ -25,6 +27,7 @@ type discoverFlags struct {
 
 func (f *discoverFlags) register(app *cli.App, fs *flag.FlagSet) {
 	f.orgFlags.register(app, fs)
+	f.busFlags.register(fs)
 	f.kinds = []string{discover.Topic, discover.EventType, discover.Object}
 	cli.ListVar(fs, &f.kinds, "kind", "what to look for, `KINDS`: topic, event_type, object")
 	cli.ListVar(fs, &f.objects, "object", "objects to look at, `NAMES` or patterns; without it those that keep events")
@@ -71,11 +74,17 @@ func (f *discoverFlags) check() error {
 }
 
 func (f *discoverFlags) run(ctx context.Context, app *cli.App) error {
-	client, _, err := f.connect(ctx, app, newOrgMetrics(app).hooks)
+	endpoint, err := f.busFlags.parse(app)
 	if err != nil {
 		return err
 	}
-	cfg := discover.Config{API: client, Kinds: f.kinds, Objects: f.objects, Lookback: f.lookback}
+	client, id, err := f.connect(ctx, app, newOrgMetrics(app).hooks)
+	if err != nil {
+		return err
+	}
+	silenceGRPC()
+	bus := pubsub.New(pubsub.Config{API: client, OrgID: id, Endpoint: endpoint, Log: app.Log})
+	cfg := discover.Config{API: client, Kinds: f.kinds, Objects: f.objects, Lookback: f.lookback, MaySubscribe: bus.MaySubscribe}
 	err = discover.Run(ctx, cfg, func(t *discover.Thing) error { return printJSON(app, t) })
 	if err != nil && !sysexits.Coded(err) && feed.Judge(err) == feed.Later {
 		return sysexits.Wrap(sysexits.TempFail, err)

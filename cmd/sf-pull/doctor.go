@@ -26,17 +26,17 @@ import (
 // be wrong with.
 type doctorFlags struct {
 	orgFlags
-	types, exclude   []string
-	interval         string
-	lookback         time.Duration
-	tmpdir           string
-	objects          []string
-	topics           []string
-	endpoint, caFile string
-	users            []string
-	transforms       string
-	salt             *cli.SecretFlag
-	asJSON           bool
+	types, exclude []string
+	interval       string
+	lookback       time.Duration
+	tmpdir         string
+	objects        []string
+	topics         []string
+	busFlags
+	users      []string
+	transforms string
+	salt       *cli.SecretFlag
+	asJSON     bool
 }
 
 func (f *doctorFlags) register(app *cli.App, fs *flag.FlagSet) {
@@ -48,8 +48,7 @@ func (f *doctorFlags) register(app *cli.App, fs *flag.FlagSet) {
 	fs.StringVar(&f.tmpdir, "tmpdir", "/var/tmp", "`DIR` for temporary files")
 	cli.RepeatVar(fs, &f.objects, "object", "objects that are to be pulled, `NAME[:FIELD][,big]`")
 	cli.ListVar(fs, &f.topics, "topic", "topics that are to be read, `NAMES` or patterns")
-	fs.StringVar(&f.endpoint, "endpoint", pubsubHost+":"+pubsubPort, "`HOST:PORT` of the Pub/Sub API; with http:// in front: without TLS")
-	fs.StringVar(&f.caFile, "ca-file", "", "trust the certificates of `FILE`, PEM, instead of the system's, for the Pub/Sub API")
+	f.busFlags.register(fs)
 	cli.ListVar(fs, &f.users, "traced-user", "debug logs are to be pulled, of these `USERS`")
 	fs.StringVar(&f.transforms, "transforms", "", "`FILE` of rules")
 	f.salt = cli.Secret(app, fs, "transform-salt", "what goes before every text that rules hash")
@@ -170,7 +169,7 @@ func (f *doctorFlags) sources(args []string) ([]string, error) {
 // bus is what is to be looked at on the event bus.
 func (f *doctorFlags) bus(app *cli.App) (pubsub.Config, error) {
 	p := pubsubFlags{
-		orgFlags: f.orgFlags, endpoint: f.endpoint, caFile: f.caFile, window: pubsub.MaxWindow,
+		orgFlags: f.orgFlags, busFlags: f.busFlags, window: pubsub.MaxWindow,
 		topics: pubsub.TopicList{Names: f.topics},
 		replay: string(pubsub.Earliest), lost: string(pubsub.LostEarliest),
 	}

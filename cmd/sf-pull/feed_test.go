@@ -42,6 +42,11 @@ func feedCommand(ts *testscript.TestScript, neg bool, args []string) {
 		*slot = startOrg(ts, len(args) > 1)
 		ts.Setenv("SF_PULL_LOOKBACK", "")
 		(*slot).DefineObjects()
+		bus := (*slot).NewBus(sftest.BusConfig{})
+		bus.DefineSamples()
+		bus.DefineTopic(sftest.Topic{Name: "/event/FileEvent", CannotSubscribe: true})
+		bus.DefineTopic(sftest.Topic{Name: "/event/Orders__chn", Members: []string{"/event/Order_Shipped__e"}})
+		ts.Setenv("SF_PULL_ENDPOINT", "http://"+bus.Addr)
 		return
 	}
 	org := *slot

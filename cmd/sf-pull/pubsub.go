@@ -2,26 +2,17 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"flag"
-	"io"
 	"io/fs"
-	"net"
-	"net/url"
 	"os"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
-	"google.golang.org/grpc/grpclog"
 
 	"sf2loki/pkg/checkpoint"
 	"sf2loki/pkg/cli"
 	"sf2loki/pkg/pubsub"
-	"sf2loki/pkg/sysexits"
 )
 
 // pubsubFlags are the flags of sf-pull pubsub.
@@ -29,31 +20,25 @@ type pubsubFlags struct {
 	orgFlags
 	categoryFlag
 	shapeFlags
-	endpoint, caFile string
-	topics           pubsub.TopicList
-	managed          string
-	replay, lost     string
-	window           int
-	rediscover       time.Duration
-	maxEvents        int64
-	idleExit         time.Duration
-	resume           string
-	letterFD         int
-	plan             planFlag
+	busFlags
+	topics       pubsub.TopicList
+	managed      string
+	replay, lost string
+	window       int
+	rediscover   time.Duration
+	maxEvents    int64
+	idleExit     time.Duration
+	resume       string
+	letterFD     int
+	plan         planFlag
 }
-
-const (
-	pubsubHost = "api.pubsub.salesforce.com"
-	pubsubPort = "7443"
-)
 
 func (f *pubsubFlags) register(app *cli.App, fs *flag.FlagSet) {
 	f.orgFlags.register(app, fs)
 	f.categoryFlag.register(fs)
 	f.shapeFlags.register(app, fs)
 	fs.StringVar(&f.lane, "lane", "", "`NAME` of an independent consumer of the same topics")
-	fs.StringVar(&f.endpoint, "endpoint", pubsubHost+":"+pubsubPort, "`HOST:PORT` of the Pub/Sub API; with http:// in front: without TLS")
-	fs.StringVar(&f.caFile, "ca-file", "", "trust the certificates of `FILE`, PEM, instead of the system's")
+	f.busFlags.register(fs)
 	cli.ListVar(fs, &f.topics.Names, "topic", "topics to read, `NAMES` as /event/NAME and /data/NAME, or patterns; '*': all streams of event monitoring")
 	cli.ListVar(fs, &f.topics.Include, "include", "of the discovered topics read only those that fit `PATTERNS`")
 	cli.ListVar(fs, &f.topics.Exclude, "exclude", "discovered topics to leave out, `PATTERNS`")
@@ -140,54 +125,8 @@ func (f *pubsubFlags) source(app *cli.App) (pubsub.Config, error) {
 		KeyPrefix: f.keyPrefix(), Stored: storedIn(f.resume), Log: app.Log,
 	}
 	var err error
-	if cfg.Endpoint, err = parseEndpoint(f.endpoint); err != nil {
-		return cfg, err
-	}
-	if cfg.Endpoint.Plaintext && f.caFile != "" {
-		return cfg, cli.Usagef("--ca-file has no meaning with an --endpoint without TLS")
-	}
-	if host, _, _ := net.SplitHostPort(cfg.Endpoint.Addr); cfg.Endpoint.Plaintext && !isLoopback(host) {
-		app.Log.Warn("the endpoint is not TLS: the session travels in the clear", "endpoint", cfg.Endpoint.Addr)
-	}
-	if f.caFile != "" {
-		cfg.Endpoint.TLS, err = trust(f.caFile)
-	}
+	cfg.Endpoint, err = f.busFlags.parse(app)
 	return cfg, err
-}
-
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
-}
-
-// parseEndpoint reads HOST, HOST:PORT, https:// and http:// with either.
-func parseEndpoint(text string) (pubsub.Endpoint, error) {
-	bad := cli.Usagef("--endpoint %q: want HOST:PORT, as %s:%s", text, pubsubHost, pubsubPort)
-	scheme, rest, found := strings.Cut(text, "://")
-	if !found {
-		scheme, rest = "https", text
-	}
-	u, err := url.Parse("//" + strings.TrimSuffix(rest, "/"))
-	if err != nil || u.Hostname() == "" || u.User != nil || u.Path != "" || u.RawQuery != "" || !slices.Contains([]string{"http", "https"}, scheme) {
-		return pubsub.Endpoint{}, bad
-	}
-	port := u.Port()
-	if port == "" {
-		port = pubsubPort
-	}
-	return pubsub.Endpoint{Addr: net.JoinHostPort(u.Hostname(), port), Plaintext: scheme == "http"}, nil
-}
-
-func trust(file string) (*tls.Config, error) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return nil, sysexits.Errorf(sysexits.Config, "--ca-file: %w", err)
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(text) {
-		return nil, sysexits.Errorf(sysexits.Config, "--ca-file: %s holds no certificate in PEM", file)
-	}
-	return &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}, nil
 }
 
 // storedIn reads positions of a checkpoint document as it is at that moment.
@@ -245,8 +184,7 @@ func (f *pubsubFlags) run(ctx context.Context, app *cli.App, out *output, given 
 	if cfg.Shape, err = f.build(app, rules, pubsub.SourceLabel, f.identity(orgID)); err != nil {
 		return err
 	}
-	// What gRPC would write on standard error by itself comes back as errors.
-	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, io.Discard))
+	silenceGRPC()
 	cfg.API, cfg.OrgID, cfg.Resume = client, orgID, doc.Get
 	cfg.Output = pubsub.Output(out.of(letter, f.org))
 	source := pubsub.New(cfg)

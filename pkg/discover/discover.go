@@ -14,6 +14,7 @@ import (
 
 	"sf2loki/pkg/feed"
 	"sf2loki/pkg/fnmatch"
+	"sf2loki/pkg/pubsub"
 	"sf2loki/pkg/salesforce"
 	"sf2loki/pkg/sobject"
 )
@@ -32,10 +33,12 @@ type Thing struct {
 	Kind string `json:"kind"`
 	Name string `json:"name"`
 
-	// Of a topic: whether it is a stream of real-time event monitoring, and the
-	// object that keeps its events, if there is one.
-	Monitoring *bool  `json:"monitoring,omitempty"`
-	StoredAs   string `json:"stored_as,omitempty"`
+	// Of a topic: whether it is a stream of real-time event monitoring, the
+	// object that keeps its events, if there is one, and whether this user may
+	// subscribe to it.
+	Monitoring   *bool  `json:"monitoring,omitempty"`
+	StoredAs     string `json:"stored_as,omitempty"`
+	CanSubscribe *bool  `json:"can_subscribe,omitempty"`
 
 	// Of an event type: its files of either interval within the look-back.
 	HourlyFiles *int64 `json:"hourly_files,omitempty"`
@@ -54,12 +57,22 @@ type Thing struct {
 	Hint  string `json:"hint,omitempty"`
 }
 
+// API is what this package needs of a Salesforce client.
+type API interface {
+	sobject.API
+	pubsub.Tooling
+}
+
 // Config says what to list.
 type Config struct {
-	API      sobject.API
+	API      API
 	Kinds    []string      // Topic, EventType, Object
 	Objects  []string      // patterns; none: those that keep events, logins and audit trails
 	Lookback time.Duration // for files
+
+	// MaySubscribe asks of topics whether they may be subscribed to; the second
+	// error is of a bus that does not answer. nil: nobody asks.
+	MaySubscribe func(ctx context.Context, topics []string) ([]error, error)
 }
 
 // Run lists what there is. A refusal that concerns one thing is told with it;
@@ -73,7 +86,7 @@ func Run(ctx context.Context, cfg Config, emit func(*Thing) error) error {
 		kind string
 		run  func() error
 	}{
-		{Topic, func() error { return topics(all, emit) }},
+		{Topic, func() error { return topics(ctx, &cfg, all, emit) }},
 		{EventType, func() error { return eventTypes(ctx, &cfg, emit) }},
 		{Object, func() error { return objects(ctx, &cfg, all, emit) }},
 	} {
@@ -106,37 +119,55 @@ func global(ctx context.Context, api sobject.API) ([]sobjectName, error) {
 	return list.SObjects, nil
 }
 
-// topics lists the topics that objects stand for. A stream of real-time event
-// monitoring is an <X>EventStream, kept as <X>Event, or of the newer family an
-// <X>Event, kept as <X>EventStore.
-func topics(all []sobjectName, emit func(*Thing) error) error {
-	known := map[string]bool{}
-	for _, o := range all {
-		known[o.Name] = true
+// topics lists the topics that objects stand for, and custom channels.
+func topics(ctx context.Context, cfg *Config, all []sobjectName, emit func(*Thing) error) error {
+	names := make([]string, len(all))
+	for i, o := range all {
+		names[i] = o.Name
 	}
-	changes := false
-	for _, o := range all {
-		t := Thing{Kind: Topic, Name: "/event/" + o.Name, Monitoring: ptr(false)}
-		switch base, isStream := strings.CutSuffix(o.Name, "Stream"); {
-		case isStream && strings.HasSuffix(base, "Event"):
-			t.Monitoring = ptr(true)
-			if known[base] {
-				t.StoredAs = base
-			}
-		case strings.HasSuffix(o.Name, "ChangeEvent"):
-			t.Name, changes = "/data/"+o.Name, true
-		case strings.HasSuffix(o.Name, "Event") && known[o.Name+"Store"]:
-			t.Monitoring, t.StoredAs = ptr(true), o.Name+"Store"
-		case strings.HasSuffix(o.Name, "__e"):
-		default:
-			continue
+	list := pubsub.TopicsOf(names)
+	channels, err := pubsub.Channels(ctx, cfg.API)
+	if err != nil {
+		t := Thing{Kind: Entitlement, Name: "custom_channels"}
+		if t.refuse(err); !concerns(err) {
+			return err
 		}
 		if err := emit(&t); err != nil {
 			return err
 		}
 	}
-	if changes {
-		return emit(&Thing{Kind: Topic, Name: "/data/ChangeEvents", Monitoring: ptr(false)})
+	things := []*Thing{}
+	for _, t := range append(list, channels...) {
+		things = append(things, &Thing{Kind: Topic, Name: t.Name, Monitoring: ptr(t.Monitoring), StoredAs: t.StoredAs})
+	}
+	if cfg.MaySubscribe != nil {
+		if err := cfg.subscribe(ctx, things, emit); err != nil {
+			return err
+		}
+	}
+	return emitAll(emit, things...)
+}
+
+// subscribe asks of each topic whether it may be subscribed to.
+func (cfg *Config) subscribe(ctx context.Context, things []*Thing, emit func(*Thing) error) error {
+	names := make([]string, len(things))
+	for i, t := range things {
+		names[i] = t.Name
+	}
+	refused, err := cfg.MaySubscribe(ctx, names)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err != nil {
+		t := Thing{Kind: Entitlement, Name: "pub_sub_api"}
+		t.refuse(err)
+		return emit(&t)
+	}
+	for i, why := range refused {
+		things[i].CanSubscribe = ptr(why == nil)
+		if why != nil {
+			things[i].Error, things[i].Hint = why.Error(), hint(why)
+		}
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"log/slog"
 	"net"
 	"os"
@@ -291,6 +292,9 @@ type fakeAPI struct {
 	objects []string
 	err     error // of Token
 	getErr  error
+
+	channels   []string
+	toolingErr error
 }
 
 func (a *fakeAPI) Token(context.Context) (salesforce.Token, error) {
@@ -328,6 +332,25 @@ func (a *fakeAPI) Get(_ context.Context, path string) ([]byte, error) {
 		list = append(list, map[string]string{"name": name})
 	}
 	return json.Marshal(map[string]any{"sobjects": list})
+}
+
+func (a *fakeAPI) QueryTooling(_ context.Context, soql string) iter.Seq2[json.RawMessage, error] {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	channels, err := a.channels, a.toolingErr
+	return func(yield func(json.RawMessage, error) bool) {
+		if !strings.Contains(soql, "FROM PlatformEventChannel") {
+			err = fmt.Errorf("asked %s", soql)
+		}
+		for _, c := range channels {
+			if !yield(json.RawMessage(c), nil) {
+				return
+			}
+		}
+		if err != nil {
+			yield(nil, err)
+		}
+	}
 }
 
 func (a *fakeAPI) setObjects(names ...string) {

@@ -2,11 +2,14 @@ package pubsub
 
 import (
 	"context"
+	"crypto/md5"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"sync"
 	"time"
 
+	"github.com/twmb/avro"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 
@@ -129,7 +132,20 @@ func (c *schemas) load(ctx context.Context, id string) (*avrojson.Schema, error)
 	if err != nil {
 		return nil, &errUnusable{id, err}
 	}
+	if sum := schemaID(info.SchemaJson); sum != "" && sum != id {
+		c.s.log.Warn("the id of a schema is not that of its text; events are decoded by it all the same", "schema_id", id, "schema", schema.Name(), "sum", sum)
+	}
 	return schema, nil
+}
+
+// schemaID is the id that Salesforce gives a schema: the MD5 of its canonical
+// form; empty when that cannot be told.
+func schemaID(text string) string {
+	s, err := avro.Parse(text, avro.WithLaxNames(func(string) error { return nil }))
+	if err != nil {
+		return ""
+	}
+	return base64.RawURLEncoding.EncodeToString(s.Fingerprint(md5.New()))
 }
 
 // Error makes a failure an error for those who cannot judge it themselves.

@@ -30,6 +30,7 @@ type API interface {
 	Token(ctx context.Context) (salesforce.Token, error)
 	Drop(salesforce.Token)
 	Get(ctx context.Context, path string) ([]byte, error)
+	Tooling
 }
 
 // Config says what to read and how.

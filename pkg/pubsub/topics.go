@@ -90,54 +90,36 @@ func matchAny(patterns []string, name string) bool {
 	})
 }
 
-// choose picks the topics to read from the names of all objects of the org.
-func (l TopicList) choose(objects []string) []string {
-	known := map[string]bool{}
-	for _, name := range objects {
-		known[name] = true
-	}
+// choose picks the topics to read from those that the org has.
+func (l TopicList) choose(topics []Topic) []string {
 	var out []string
-	for _, name := range objects {
-		topic, monitoring := topicOf(name, known)
-		if topic == "" || slices.Contains(out, topic) {
+	for _, t := range topics {
+		if slices.Contains(out, t.Name) {
 			continue
 		}
 		wanted := slices.ContainsFunc(l.patterns(), func(p string) bool {
-			return p == everything && monitoring || p != everything && matchAny([]string{p}, topic)
+			if p == everything {
+				return t.Monitoring
+			}
+			return (!t.Channel || forChannels(p)) && matchAny([]string{p}, t.Name)
 		})
-		if wanted && (len(l.Include) == 0 || matchAny(l.Include, topic)) && !matchAny(l.Exclude, topic) {
-			out = append(out, topic)
+		if wanted && (len(l.Include) == 0 || matchAny(l.Include, t.Name)) && !matchAny(l.Exclude, t.Name) {
+			out = append(out, t.Name)
 		}
 	}
 	slices.Sort(out)
 	return out
 }
 
-// topicOf is the topic of an object, if it has one, and whether that is a
-// stream of event monitoring: the older ones are called <X>EventStream, the
-// newer ones <X>Event, and their events are kept in an <X>EventStore. An
-// <X>Event without one is what older streams are kept in.
-func topicOf(object string, known map[string]bool) (topic string, monitoring bool) {
-	switch {
-	case object == "Event" || object == "EventStream" || object == "ChangeEvent" || object == "__e":
-		return "", false // no X
-	case strings.HasSuffix(object, "EventStream"):
-		return "/event/" + object, true
-	case strings.HasSuffix(object, "ChangeEvent"):
-		return "/data/" + object, false
-	case strings.HasSuffix(object, "Event") && known[object+"Store"]:
-		return "/event/" + object, true
-	case strings.HasSuffix(object, "__e"):
-		return "/event/" + object, false
-	}
-	return "", false
-}
+// forChannels tells whether a pattern is for custom channels. Others do not find
+// them, as they would bring events twice.
+func forChannels(pattern string) bool { return strings.HasSuffix(pattern, channelSuffix) }
 
 // eventType is the label of a topic's events; severally tells that events of
 // several types come on it, each of which says itself what it is.
 func eventType(topic string) (name string, severally bool) {
 	name = topic[strings.LastIndexByte(topic, '/')+1:]
-	return name, topic == "/data/ChangeEvents" || strings.HasSuffix(name, "__chn")
+	return name, topic == allChanges || strings.HasSuffix(name, channelSuffix)
 }
 
 // discover asks the org which topics there are.
@@ -145,6 +127,26 @@ func (s *Source) discover(ctx context.Context) ([]string, error) {
 	if !s.cfg.Topics.Wild() {
 		return nil, nil
 	}
+	topics, err := s.listTopics(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if slices.ContainsFunc(s.cfg.Topics.patterns(), forChannels) {
+		channels, err := Channels(ctx, s.cfg.API)
+		switch {
+		case err == nil:
+			topics = append(topics, channels...)
+		case refused(err):
+			s.log.Info("custom channels cannot be listed: those that are named can be read", "err", err)
+		default:
+			return nil, err
+		}
+	}
+	return s.cfg.Topics.choose(topics), nil
+}
+
+// listTopics asks for the topics of the org's objects.
+func (s *Source) listTopics(ctx context.Context) ([]Topic, error) {
 	body, err := s.cfg.API.Get(ctx, "sobjects/")
 	if err != nil {
 		return nil, fmt.Errorf("ask which objects the org has: %w", err)
@@ -157,7 +159,7 @@ func (s *Source) discover(ctx context.Context) ([]string, error) {
 	for i, o := range list.SObjects {
 		names[i] = o.Name
 	}
-	return s.cfg.Topics.choose(names), nil
+	return TopicsOf(names), nil
 }
 
 // maxTopics keeps the streams of a connection, and the calls beside them,
@@ -212,7 +214,7 @@ func (s *Source) firstTopics(ctx context.Context) ([]string, error) {
 
 // warnTwice tells when a channel of all changes stands beside one of some.
 func (s *Source) warnTwice(topics []string) {
-	if !slices.Contains(topics, "/data/ChangeEvents") {
+	if !slices.Contains(topics, allChanges) {
 		return
 	}
 	for _, t := range topics {

@@ -3,10 +3,12 @@ package pubsub
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"sf2loki/pkg/salesforce"
 	"sf2loki/pkg/sftest"
 	"sf2loki/pkg/sysexits"
 )
@@ -24,8 +26,10 @@ func TestChoose(t *testing.T) { // #122, peers 70
 		{TopicList{Names: []string{"/data/*"}}, []string{"/data/AccountChangeEvent"}},
 		{TopicList{Names: []string{"*", "/data/*"}}, []string{"/data/AccountChangeEvent", "/event/ApiAnomalyEvent", "/event/LoginEventStream"}},
 		{TopicList{Names: []string{"/event/Nothing*"}}, nil},
+		{TopicList{Names: []string{"/event/*__chn"}}, []string{"/event/Own__chn"}},
+		{TopicList{Names: []string{"/*/*__chn"}, Exclude: []string{"/event/*"}}, []string{"/data/Own__chn"}},
 	} {
-		if got := c.list.choose(objects); !slices.Equal(got, c.want) {
+		if got := c.list.choose(append(TopicsOf(objects), Topic{Name: "/event/Own__chn", Channel: true}, Topic{Name: "/data/Own__chn", Channel: true})); !slices.Equal(got, c.want) {
 			t.Errorf("%+v chooses %q, want %q", c.list, got, c.want)
 		}
 	}
@@ -204,4 +208,66 @@ func TestDiscoveryAtStart(t *testing.T) {
 		contains(t, r.out.log.String(), "events come twice")
 		run.end()
 	})
+}
+
+func TestChannels(t *testing.T) {
+	inBubble(t, sftest.BusConfig{}, func(r *rig) {
+		r.api.channels = []string{
+			`{"DeveloperName":"Orders","NamespacePrefix":null,"ChannelType":"event"}`,
+			`{"DeveloperName":"Sales__chn","NamespacePrefix":"acme","ChannelType":"data"}`,
+			`{"DeveloperName":"ChangeEvents","NamespacePrefix":null,"ChannelType":"data"}`,
+			`{"DeveloperName":"O'Brien","NamespacePrefix":null,"ChannelType":"event"}`,
+		}
+		list, err := Channels(t.Context(), r.api)
+		if err != nil || len(list) != 2 || list[0].Name != "/event/Orders__chn" || list[1].Name != "/data/acme__Sales__chn" {
+			t.Fatalf("channels are %v, %v", list, err)
+		}
+		r.bus.DefineTopic(sftest.Topic{Name: order, Schema: schemaText(t, "Order_Shipped__e")})
+		r.bus.DefineTopic(sftest.Topic{Name: "/event/Orders__chn", Members: []string{order}})
+		r.publish(0, 2)
+		r.cfg.Topics.Names = []string{"/event/*__chn"}
+		r.api.setObjects("Order_Shipped__e")
+		run := r.start()
+		r.out.waitEvents(2)
+		if got := r.out.all(); string(got[0].Key) != "pubsub:/event/Orders__chn" {
+			t.Errorf("the key is %s", got[0].Key)
+		}
+		run.end()
+	})
+	for kind, want := range map[salesforce.Kind]sysexits.Code{salesforce.KindPermission: sysexits.Config, salesforce.KindLimitTotal: sysexits.TempFail} {
+		inBubble(t, sftest.BusConfig{}, func(r *rig) {
+			r.api.toolingErr = sysexits.Wrap(kind.ExitCode(), &salesforce.Error{Op: "query", Kind: kind})
+			r.cfg.Topics.Names = []string{"/event/*__chn"}
+			r.api.setObjects("Account")
+			if _, err := r.pull(); sysexits.Of(err) != want {
+				t.Errorf("%v: the end is %v", kind, err)
+			}
+		})
+	}
+}
+
+// A schema whose id is another's is used, and said.
+func TestSchemaIDs(t *testing.T) {
+	text := schemaText(t, "Order_Shipped__e")
+	if id := schemaID(text); id != "lHOwsJsoXEt86CEVjVjZKA" {
+		t.Errorf("the id is %q", id)
+	}
+	if schemaID("nonsense") != "" {
+		t.Error("nonsense has an id")
+	}
+	for _, id := range []string{"", "AAAAAAAAAAAAAAAAAAAAAA"} {
+		inBubble(t, sftest.BusConfig{}, func(r *rig) {
+			r.define()
+			r.bus.AddSchemaAs("AAAAAAAAAAAAAAAAAAAAAA", text)
+			e := orderEvent(0)
+			e.SchemaID = id
+			r.bus.Publish(order, e, e)
+			run := r.start()
+			r.out.waitEvents(2)
+			run.end()
+			if n := strings.Count(r.out.log.String(), "the id of a schema is not"); n != len(id)/22 {
+				t.Errorf("schema id %q: said %d times", id, n)
+			}
+		})
+	}
 }

@@ -63,10 +63,11 @@ func (b *Bus) DefineTopic(t Topic) {
 	if t.Schema != "" {
 		topic.schemaID = b.addSchema(t.Schema)
 	}
-	if name, ok := strings.CutPrefix(t.Name, "/event/"); ok && !strings.HasSuffix(name, "__chn") {
-		b.org.announce(name)
-	}
-	if name, ok := strings.CutPrefix(t.Name, "/data/"); ok && name != "ChangeEvents" && !strings.HasSuffix(name, "__chn") {
+	kind, name, _ := strings.Cut(strings.TrimPrefix(t.Name, "/"), "/")
+	switch channel, custom := strings.CutSuffix(name, "__chn"); {
+	case custom:
+		b.org.Insert("PlatformEventChannel", Row{"Id": ID18(fmt.Sprintf("0YLxx%010d", len(b.topics))), "DeveloperName": channel, "MasterLabel": channel, "ChannelType": kind})
+	case name != "ChangeEvents":
 		b.org.announce(name)
 	}
 }
@@ -110,6 +111,13 @@ func (b *Bus) addSchema(text string) string {
 		b.schemas[id] = &busSchema{text: text, codec: codec}
 	}
 	return id
+}
+
+// AddSchemaAs makes a schema known by an id that is not its own.
+func (b *Bus) AddSchemaAs(id, text string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.schemas[id] = b.schemas[b.addSchema(text)]
 }
 
 // HideSchema makes a schema impossible to fetch, or possible again.

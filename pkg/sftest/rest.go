@@ -48,7 +48,7 @@ func (o *Org) query(w *writer, r *http.Request, version string, tooling bool) {
 
 // firstPage runs a statement. The caller holds mu.
 func (o *Org) firstPage(text string, size, short int, version string, tooling bool) ([]byte, error) {
-	res, t, err := o.run(text)
+	res, t, err := o.run(text, tooling)
 	if err != nil {
 		return nil, err
 	}
@@ -92,13 +92,13 @@ func (o *Org) pageSize(r *http.Request) int {
 }
 
 // run evaluates a statement. The caller holds mu.
-func (o *Org) run(text string) (*soql.Result, *Table, error) {
+func (o *Org) run(text string, tooling bool) (*soql.Result, *Table, error) {
 	q, err := soql.Parse(text, soql.Options{LenientDates: o.cfg.LenientDates})
 	if err != nil {
 		return nil, nil, err
 	}
 	t := o.tables[strings.ToLower(q.From)]
-	if t == nil || t.Hidden {
+	if t == nil || t.Hidden || t.Tooling && !tooling {
 		return nil, nil, &soql.Error{Code: "INVALID_TYPE", Message: fmt.Sprintf("\nERROR at Row:1:Column:1\nsObject type '%s' is not supported. If you are attempting to use a custom object, be sure to append the '__c' after the entity name. Please reference your WSDL or the describe call for the appropriate names.", q.From)}
 	}
 	if t.BigObject {
@@ -335,7 +335,7 @@ func (o *Org) describeGlobal(w *writer) {
 			}
 		}
 		for _, t := range o.tables {
-			if !known[t.Name] && !t.Hidden {
+			if !known[t.Name] && !t.Hidden && !t.Tooling {
 				list = append(list, map[string]any{"name": t.Name, "label": t.Name, "queryable": true, "custom": strings.HasSuffix(t.Name, "__c"), "keyPrefix": t.KeyPrefix})
 			}
 		}

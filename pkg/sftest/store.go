@@ -14,6 +14,7 @@ type Table struct {
 	KeyPrefix string // of its ids
 	BigObject bool   // stored events: no ascending order, no aggregates, every Id the same
 	Hidden    bool   // INVALID_TYPE, as without a licence or a right
+	Tooling   bool   // known to the Tooling API only
 
 	rows []soql.Row
 }
@@ -197,6 +198,8 @@ func (o *Org) defineStandard() {
 		fields = append(fields, f)
 	}
 	o.define(Table{Object: soql.Object{Name: "EventLogFile", Fields: fields}, KeyPrefix: "0AT"})
+	o.define(Table{Object: soql.Object{Name: "PlatformEventChannel", Fields: []soql.Field{{Name: "Id", Type: soql.ID}, {Name: "DeveloperName"},
+		{Name: "MasterLabel"}, {Name: "NamespacePrefix"}, {Name: "ChannelType"}}}, KeyPrefix: "0YL", Tooling: true})
 	o.define(Table{Object: soql.Object{Name: "LoginEvent", Fields: []soql.Field{{Name: "Id", Type: soql.ID},
 		{Name: "EventDate", Type: soql.Time}, {Name: "EventIdentifier"}, {Name: "CreatedDate", Type: soql.Time},
 		{Name: "UserId", Type: soql.ID}, {Name: "Username"}, {Name: "SourceIp"}, {Name: "Status"}, {Name: "LoginType"}}}, BigObject: true})
