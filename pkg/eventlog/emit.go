@@ -92,7 +92,7 @@ func (e *emitter) file(ctx context.Context, p *parcel, v survey) error {
 	}
 	e.rec = record.Record{Time: last, HasTime: hasTime, Key: p.key, Value: p.done, CheckpointOnly: true}
 	if p.done == nil {
-		e.rec.Value = e.after(p, v.rows)
+		e.rec.Value = e.after(p.token, v.rows)
 	}
 	e.rec.Account = record.AppendAccount(nil, &p.account)
 	e.block = record.AppendRecord(e.block, &e.rec)
@@ -116,6 +116,7 @@ func (e *emitter) rows(ctx context.Context, p *parcel, v survey) (int64, error) 
 	}
 	defer seq.close()
 	columns := e.shape.Columns(v.header.columns())
+	token := record.AppendEscaped(nil, p.token) // once, not row by row
 	typeColumn := -1
 	if p.eventType == "" {
 		typeColumn = v.header.index(columnType)
@@ -145,7 +146,7 @@ func (e *emitter) rows(ctx context.Context, p *parcel, v survey) (int64, error) 
 		if !own {
 			e.count.Fallbacks++
 		}
-		e.rec = record.Record{Time: t, HasTime: true, Labels: e.typ.Labels(), Key: p.key, Value: e.after(p, n), Origin: e.rowOrigin(p, row.Number)}
+		e.rec = record.Record{Time: t, HasTime: true, Labels: e.typ.Labels(), Key: p.key, EscapedValue: e.after(token, n), Origin: e.rowOrigin(p, row.Number)}
 		if err := e.row(p, row, v.header, columns); err != nil {
 			return 0, err
 		}
@@ -308,8 +309,9 @@ func (e *emitter) flush() error {
 	return nil
 }
 
-func (e *emitter) after(p *parcel, rows int64) []byte {
-	e.value = append(e.value[:0], p.token...)
+// after is the position after some rows; token is what comes before their number.
+func (e *emitter) after(token []byte, rows int64) []byte {
+	e.value = append(e.value[:0], token...)
 	e.value = strconv.AppendInt(e.value, rows, 10)
 	e.value = append(e.value, '}')
 	return e.value
