@@ -18,7 +18,7 @@ RELEASE = $(if $(VERSION),-X sf2loki/pkg/cli.release=$(VERSION))
 SHELLS = $(shell grep -slE '^\#!.*(sh|bash)$$' scripts/* .ci/run) $(wildcard scripts/lib/*.sh)
 COMPLETIONS = $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 
-.PHONY: all build test test-stores check lint fuzz chaos large bench demo install uninstall dist clean help
+.PHONY: all build test test-stores check lint generate fuzz chaos large bench demo install uninstall dist clean help
 
 all: build
 
@@ -45,6 +45,9 @@ lint: ## gofmt, vet, staticcheck, shellcheck, shfmt, manual pages
 test-more: ## tests with DuckDB, Iceberg and a broker (npm, kcat, large modules); 200 kills of a replay
 	for module in dl-iceberg topictest; do (cd scripts/$$module && $(GO) vet . && $(GO) test .) || exit 1; done
 	LETTERTEST_KILLS=200 $(GO) test -run TestKill ./scripts/lettertest
+
+generate: ## make the code of the event bus anew from eventbus.proto (protoc, protoc-gen-go, protoc-gen-go-grpc)
+	protoc -I pkg/pubsub/eventbus --go_out=. --go_opt=module=sf2loki --go-grpc_out=. --go-grpc_opt=module=sf2loki eventbus.proto
 
 fuzz: ## run each fuzz target for FUZZTIME (10s)
 	@scripts/fuzz '$(FUZZTIME)' $(PKG)
