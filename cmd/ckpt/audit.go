@@ -85,6 +85,7 @@ func (a *auditing) exec(_ context.Context, args []string) error {
 		Commands: audit.Commands{Pull: a.pullCommand, Replay: a.replayCmd, Ledger: a.ledgers[0], Spools: a.spools},
 	}, in)
 	report.Program, report.Release = "ckpt audit", a.app.Version()
+	a.observe(report)
 	if err := a.print(report); err != nil {
 		return err
 	}
