@@ -32,11 +32,11 @@ func (c *Commands) pull(eventType, interval string, since, until time.Time) stri
 }
 
 func (c *Commands) pipeline(source, args string, since, until time.Time) string {
-	if !since.IsZero() {
-		args += " --since " + stamp(since)
-	}
 	if !until.IsZero() {
-		args += " --until " + stamp(until)
+		args = " --until " + stamp(until) + args
+	}
+	if !since.IsZero() {
+		args = " --since " + stamp(since) + args
 	}
 	if c.Pull != "" {
 		return c.Pull + args
