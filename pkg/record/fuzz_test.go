@@ -290,5 +290,8 @@ func FuzzAppendString(f *testing.F) {
 		if err := json.Unmarshal(text, &got); err != nil || got != string(appendValid(nil, in)) || !utf8.Valid(text) {
 			t.Fatalf("%q is written %q, %v", in, text, err)
 		}
+		if got, want := AppendTwice(nil, in), AppendEscaped(nil, AppendEscaped(nil, in)); !bytes.Equal(got, want) {
+			t.Fatalf("%q is written %q twice, want %q", in, got, want)
+		}
 	})
 }

@@ -14,7 +14,15 @@ func AppendString(dst, s []byte) []byte {
 
 // AppendEscaped appends s as the inside of a JSON string. What is not UTF-8
 // becomes U+FFFD; what JSON does not oblige to escape stays as it is.
-func AppendEscaped(dst, s []byte) []byte {
+func AppendEscaped(dst, s []byte) []byte { return appendEscaped(dst, s, &once) }
+
+// AppendTwice appends s escaped as the inside of a JSON string that stands
+// inside another: the value of a line. It is AppendEscaped, twice.
+func AppendTwice(dst, s []byte) []byte { return appendEscaped(dst, s, &twice) }
+
+// appendEscaped looks at eight bytes at a time, and copies them before it knows
+// whether all of them stay.
+func appendEscaped(dst, s []byte, escapes *escapeTable) []byte {
 	from := len(dst)
 	out, n, seen := dst[:cap(dst)], from, uint64(0)
 	for len(s) >= 8 {
@@ -32,7 +40,7 @@ func AppendEscaped(dst, s []byte) []byte {
 		}
 		i := bits.TrailingZeros64(m) >> 3
 		n += i
-		n += escape(out[n:], s[i])
+		n += escapes.put(out[n:], s[i])
 		s = s[i+1:]
 	}
 	for i, c := range s {
@@ -40,12 +48,7 @@ func AppendEscaped(dst, s []byte) []byte {
 			out = grow(out, n, len(s)-i)
 		}
 		seen |= uint64(c)
-		if c < ' ' || c == '"' || c == '\\' {
-			n += escape(out[n:], c)
-			continue
-		}
-		out[n] = c
-		n++
+		n += escapes.put(out[n:], c)
 	}
 	if seen&tops != 0 && !utf8.Valid(out[from:n]) {
 		return append(out[:from], appendValid(nil, out[from:n])...)
@@ -60,18 +63,51 @@ func grow(out []byte, n, more int) []byte {
 	return out[:cap(out)]
 }
 
-// escape writes c, escaped, to out, which has room for six bytes.
-func escape(out []byte, c byte) int {
-	if e := escapes[c]; e != 0 {
-		out[0], out[1] = '\\', e
-		return 2
+// escapeTable holds what is written for each byte.
+type escapeTable [256]struct {
+	text uint64 // eight bytes, of which size count
+	size int
+}
+
+var once, twice = newEscapes(1), newEscapes(2)
+
+// put writes what stands for c to out, which has room for eight bytes.
+func (t *escapeTable) put(out []byte, c byte) int {
+	e := &t[c]
+	binary.LittleEndian.PutUint64(out, e.text)
+	return e.size
+}
+
+func newEscapes(times int) (t escapeTable) {
+	for c := range t {
+		text := []byte{byte(c)}
+		for range times {
+			var escaped []byte
+			for _, b := range text {
+				escaped = appendEscape(escaped, b)
+			}
+			text = escaped
+		}
+		var word [8]byte
+		t[c].size = copy(word[:], text)
+		t[c].text = binary.LittleEndian.Uint64(word[:])
 	}
-	return copy(out, []byte{'\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15]})
+	return t
+}
+
+func appendEscape(dst []byte, c byte) []byte {
+	switch letter := letters[c]; {
+	case letter != 0:
+		return append(dst, '\\', letter)
+	case c < ' ':
+		return append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
+	}
+	return append(dst, c)
 }
 
 const hexDigits = "0123456789abcdef"
 
-// escapes holds the letter that stands for a byte behind a backslash.
-var escapes = [256]byte{
+// letters holds the letter that stands for a byte behind a backslash.
+var letters = [256]byte{
 	'"': '"', '\\': '\\', '\b': 'b', '\f': 'f', '\n': 'n', '\r': 'r', '\t': 't',
 }

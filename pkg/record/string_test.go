@@ -34,10 +34,18 @@ func TestAppendString(t *testing.T) {
 			enc := json.NewEncoder(&want)
 			enc.SetEscapeHTML(false)
 			_ = enc.Encode(in)
+			inner := strings.TrimSpace(want.String())
+			twice, err := json.Marshal(inner[1 : len(inner)-1])
+			if err != nil {
+				t.Fatal(err)
+			}
 			for room := range 50 {
 				dst := append(make([]byte, 0, 2+room), "[]"...)
 				if got := string(AppendString(dst, []byte(in))); got+"\n" != "[]"+want.String() {
 					t.Fatalf("%q: %s", in, got)
+				}
+				if got := string(AppendTwice(dst[:2:cap(dst)], []byte(in))); `"`+got[2:]+`"` != string(twice) {
+					t.Fatalf("%q twice: %s", in, got)
 				}
 			}
 		}
