@@ -134,13 +134,14 @@ type auditor struct {
 	rows     map[[2]string]*Row
 	report   *Report
 	ofFile   map[string][]*letter // of listed files
+	lostOf   map[string]int64     // dropped of listed files, by runs that were cut off
 	captured []*letter            // that stand for entries of the window
 }
 
 // Join joins what the inputs say.
 func Join(cfg Config, in *Inputs) *Report {
 	a := &auditor{
-		cfg: cfg, in: in, rows: map[[2]string]*Row{}, ofFile: map[string][]*letter{},
+		cfg: cfg, in: in, rows: map[[2]string]*Row{}, ofFile: map[string][]*letter{}, lostOf: map[string]int64{},
 		report: &Report{Version: 1, MadeAt: cfg.Now.UTC(), Since: cfg.Since, Until: cfg.Until, Inputs: in.Read,
 			Rows: []*Row{}, Findings: []Finding{}},
 	}

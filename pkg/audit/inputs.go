@@ -65,8 +65,9 @@ type pass struct {
 // loss is what a run had dropped of a key when it was last heard of, and no
 // account tells of.
 type loss struct {
-	Dropped int64     `json:"dropped"`
-	TS      time.Time `json:"ts"`
+	Dropped  int64     `json:"dropped"`
+	TS       time.Time `json:"ts"`
+	Position string    `json:"checkpoint_value"`
 
 	run, key string
 	at       time.Time

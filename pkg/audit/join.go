@@ -223,21 +223,51 @@ func (a *auditor) stray() {
 // losses judges what runs dropped that were cut off before they could account
 // for it.
 func (a *auditor) losses() {
-	for _, l := range a.in.lost {
-		at := l.TS
-		if at.IsZero() {
-			at = l.at
+	for i := range a.in.lost {
+		l := &a.in.lost[i]
+		source, eventType := sourceOf(l.key), l.key[strings.LastIndexByte(l.key, ':')+1:]
+		finding := Finding{Verdict: Hole, Kind: Dropped, Source: source, EventType: eventType, Entries: l.Dropped,
+			Text: fmt.Sprintf("%d entries were refused and captured nowhere, by a run that was cut off", l.Dropped)}
+		if f := a.fileAt(l.Position); f != nil {
+			if a.passedSince(f, l) {
+				continue
+			}
+			a.lostOf[f.ID] += l.Dropped
+			finding.File, finding.LogDate = f.ID, stamp(f.LogDate)
+			finding.Command = a.cfg.Commands.pull(f.EventType, f.Interval, f.LogDate, f.LogDate.Add(f.span()))
+		} else {
+			at := l.TS
+			if at.IsZero() {
+				at = l.at
+			}
+			if !a.inWindow(at) {
+				continue
+			}
+			day := at.UTC().Truncate(24 * time.Hour)
+			finding.LogDate = stamp(day)
+			finding.Command = a.cfg.Commands.pullOther(&pass{source: source, EventType: eventType}, day, day.Add(24*time.Hour))
 		}
-		if !a.inWindow(at) {
-			continue
-		}
-		day := at.UTC().Truncate(24 * time.Hour)
-		source := sourceOf(l.key)
-		eventType := l.key[strings.LastIndexByte(l.key, ':')+1:]
-		a.find(Finding{Verdict: Hole, Kind: Dropped, Source: source, EventType: eventType, LogDate: stamp(day), Entries: l.Dropped,
-			Text:    fmt.Sprintf("%d entries were refused and captured nowhere, by a run that was cut off", l.Dropped),
-			Command: a.cfg.Commands.pullOther(&pass{source: source, EventType: eventType}, day, day.Add(24*time.Hour))})
+		a.row(source, eventType).Dropped += l.Dropped
+		a.find(finding)
 	}
+}
+
+// fileAt is the listed file that a position lies in: its Id is a part of it.
+func (a *auditor) fileAt(position string) *file {
+	for i := range a.in.files {
+		if f := &a.in.files[i]; strings.Contains(position, `"`+f.ID+`"`) {
+			return f
+		}
+	}
+	return nil
+}
+
+// passedSince tells whether the whole file has been passed without a loss
+// since.
+func (a *auditor) passedSince(f *file, l *loss) bool {
+	return slices.ContainsFunc(a.in.passes[f.ID], func(p pass) bool {
+		return p.at.After(l.at) && p.ResumedAfter == 0 && p.Dropped == 0
+	})
 }
 
 // hourKey is the files of one type and time.
@@ -312,7 +342,7 @@ func (a *auditor) expected() map[hourKey]*expected {
 			e.known = e.known && p.leftOut() == 0
 			refused, _ := p.fates()
 			earlier := max(int64(len(entries(a.ofFile[f.ID])))-refused, 0)
-			n += max(p.ResumedAfter-earlier, 0)
+			n += max(p.ResumedAfter-earlier-a.lostOf[f.ID], 0)
 		}
 		e.files++
 		e.sum += n

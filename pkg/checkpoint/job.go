@@ -187,9 +187,10 @@ func (j *Job) takeRun(text []byte) error {
 // tell of them; the ledger does when a position passes them before, for a run
 // that is cut off has no account.
 type lostEntries struct {
-	dropped int64
-	at      int64 // time of the last record
-	told    bool
+	dropped  int64
+	position string // behind them
+	at       int64  // time of the last record
+	told     bool
 }
 
 func (j *Job) takeAccount(ack *record.Ack) error {
@@ -213,7 +214,7 @@ func (j *Job) takeLoss(ack *record.Ack) {
 		l = &lostEntries{}
 		j.lost[ack.Key] = l
 	}
-	l.dropped, l.at, l.told = l.dropped+ack.Dropped, ack.Time, false
+	l.dropped, l.position, l.at, l.told = l.dropped+ack.Dropped, ack.Value, ack.Time, false
 }
 
 // refuseKey says once, and counts, that the input is not for a document.
@@ -275,7 +276,7 @@ func (j *Job) tellLosses() error {
 		if l.told {
 			continue
 		}
-		if err := j.cfg.Ledger.AddLoss(j.runs.ID, key, l.dropped, l.at); err != nil {
+		if err := j.cfg.Ledger.AddLoss(j.runs.ID, key, l.position, l.dropped, l.at); err != nil {
 			return err
 		}
 		l.told = true

@@ -126,14 +126,15 @@ func (l *Ledger) Add(runID, key string, account []byte) error {
 	return l.add(runID, key, `"account":`, account)
 }
 
-// AddLoss appends how many entries of key, up to the time at, were refused and
-// captured nowhere since its last account in this run. A later line of the key
-// and run, of either kind, takes its place.
-func (l *Ledger) AddLoss(runID, key string, dropped, at int64) error {
+// AddLoss appends how many entries of key, up to a position and its time, were
+// refused and captured nowhere since its last account in this run. A later line
+// of the key and run, of either kind, takes its place.
+func (l *Ledger) AddLoss(runID, key, position string, dropped, at int64) error {
 	loss := strconv.AppendInt([]byte(`{"dropped":`), dropped, 10)
 	if at != 0 {
 		loss = append(record.AppendTime(append(loss, `,"ts":"`...), at), '"')
 	}
+	loss = record.AppendString(append(loss, `,"checkpoint_value":`...), []byte(position))
 	return l.add(runID, key, `"loss":`, append(loss, '}'))
 }
 
