@@ -74,14 +74,14 @@ func TestSettingsOfTheEnvironment(t *testing.T) {
 
 func TestWrongSettings(t *testing.T) {
 	tests := []struct{ line, want string }{
-		{"hello", ":11: a line is NAME=VALUE"},
-		{"SF_PULL_A = x", ":11: SF_PULL_A  is no name of a setting"},
-		{"sf_pull_a=x", ":11: sf_pull_a is no name"},
-		{"=x", ":11:  is no name"},
-		{"PATH=/tmp", ":11: unknown setting PATH"},
-		{"LD_PRELOAD=x", ":11: unknown setting LD_PRELOAD"},
-		{"SF2LOKI_SORCE=elf", ":11: unknown setting SF2LOKI_SORCE"},
-		{"SF2LOKI_SOURCE=elf", ":11: SF2LOKI_SOURCE is there twice"},
+		{"hello", ":12: a line is NAME=VALUE"},
+		{"SF_PULL_A = x", ":12: SF_PULL_A  is no name of a setting"},
+		{"sf_pull_a=x", ":12: sf_pull_a is no name"},
+		{"=x", ":12:  is no name"},
+		{"PATH=/tmp", ":12: unknown setting PATH"},
+		{"LD_PRELOAD=x", ":12: unknown setting LD_PRELOAD"},
+		{"SF2LOKI_SORCE=elf", ":12: unknown setting SF2LOKI_SORCE"},
+		{"SF2LOKI_SOURCE=elf", ":12: SF2LOKI_SOURCE is there twice"},
 		{"SF2LOKI_GRACE=5m", `"5m" is no number of seconds`},
 		{"SF2LOKI_GRACE=", ""},
 		{"SF2LOKI_METRICS=9100", "SF2LOKI_METRICS is ADDR:PORT"},
@@ -89,7 +89,7 @@ func TestWrongSettings(t *testing.T) {
 		{"SF2LOKI_METRICS=127.0.0.1:x1", "SF2LOKI_METRICS is ADDR:PORT"},
 		{"SF2LOKI_METRICS=[::1]:9100", ""},
 		{"SF2LOKI_METRICS=:9100", ""},
-		{"SF_PULL_A=1\nSF_PULL_A=2", ":12: SF_PULL_A is there twice"},
+		{"SF_PULL_A=1\nSF_PULL_A=2", ":13: SF_PULL_A is there twice"},
 	}
 	inShells(t, func(t *testing.T, l *lane) {
 		for _, test := range tests {
@@ -221,9 +221,9 @@ func TestStoreThatIsNoFile(t *testing.T) {
 		must(t, os.WriteFile(l.dir+"/conf/prod.conf", []byte(text), 0o600))
 		l.plan("ckpt export", "69")
 		s := l.run()
-		s.awaitLog(1, `stage=ckpt export status=69 retry_in=1s`)
-		if strings.Contains(l.stages(), "start") {
-			t.Error("something was started")
+		s.awaitLog(1, `stage=sf-pull status=69 retry_in=1s`)
+		if strings.Contains(l.stages(), "sf-pull start") {
+			t.Error("sf-pull was started")
 		}
 		l.plan("ckpt export", "0")
 		l.awaitStages(1, `sf-pull start \d+ elf --resume `+l.dir+`/run/prod/resume.json$`)

@@ -180,6 +180,7 @@ func TestRetriesBeginAnew(t *testing.T) {
 // Stages that do not follow are told, and in the end killed.
 func TestStagesThatDoNotFollow(t *testing.T) {
 	inShells(t, func(t *testing.T, l *lane) {
+		l.soon()
 		l.plan("loki-push", "hang")
 		l.plan("ckpt", "stubborn")
 		s := l.run()
@@ -196,6 +197,7 @@ func TestStagesThatDoNotFollow(t *testing.T) {
 
 func TestHeadThatDoesNotFollow(t *testing.T) {
 	inShells(t, func(t *testing.T, l *lane) {
+		l.soon()
 		l.plan("sf-pull", "stubborn")
 		s := l.run()
 		l.awaitStages(3, `start`)
@@ -210,16 +212,17 @@ func TestHeadThatDoesNotFollow(t *testing.T) {
 // those included that a stage left behind.
 func TestNothingStartsBesideTheLastRun(t *testing.T) {
 	inShells(t, func(t *testing.T, l *lane) {
+		l.soon()
 		l.plan("loki-push", "child 75", "work")
 		s := l.run()
 		child := atoi(l.awaitStages(1, `loki-push child (\d+)`)[0][1])
 		s.awaitLog(3, `msg=ended`)
 		s.awaitLog(1, `sending KILL to every stage`) // long after all three have ended
-		if n := strings.Count(l.stages(), "sf-pull start"); n != 1 {
+		if n := strings.Count(l.stages(), "loki-push start"); n != 1 {
 			t.Errorf("%d runs while a process of the first is left", n)
 		}
 		must(t, syscall.Kill(child, syscall.SIGKILL))
-		l.awaitStages(2, `sf-pull start`)
+		l.awaitStages(2, `loki-push start`)
 		s.signal(syscall.SIGTERM)
 		s.wait()
 	})

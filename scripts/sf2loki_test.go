@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -29,6 +30,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// fakeCommands are what programs do beside being a stage.
+var fakeCommands = []string{"check-plans", "list", "export", "--dry-run", "doctor", "probe"}
+
 // fakeStage is one run of a stage. The first line of the file plan/NAME says
 // what it does; the last one stays for all runs to come.
 func fakeStage(name string) int {
@@ -45,7 +49,7 @@ func fakeStage(name string) int {
 			f.Close()
 		}
 	}
-	if len(os.Args) > 1 && (os.Args[len(os.Args)-1] == "--plan=static" || os.Args[1] == "check-plans" || os.Args[1] == "list" || os.Args[1] == "export") {
+	if len(os.Args) > 1 && (os.Args[len(os.Args)-1] == "--plan=static" || slices.Contains(fakeCommands, os.Args[1])) {
 		return fakeCommand(dir, name, note)
 	}
 	what, argument, _ := strings.Cut(nextPlan(dir, name), " ")
@@ -67,6 +71,9 @@ func fakeStage(name string) int {
 	case "environment":
 		for _, pair := range os.Environ() {
 			note("env " + pair)
+		}
+		if name != "sf-pull" {
+			_, _ = io.Copy(io.Discard, os.Stdin) // who ends first stops the others
 		}
 		status = 64
 	case "hang": // does not follow the end of its input, but a signal
@@ -114,7 +121,7 @@ func fakeCommand(dir, name string, note func(string)) int {
 	note(strings.Join(os.Args[1:], " "))
 	status := 0
 	if text, err := os.ReadFile(filepath.Join(dir, "plan", name+" "+os.Args[1])); err == nil {
-		fmt.Sscan(string(text), &status)
+		_, _ = fmt.Sscan(string(text), &status)
 		fmt.Fprintf(os.Stderr, "%s: status %d was asked for\n", name, status)
 	}
 	return status
@@ -151,11 +158,13 @@ type lane struct {
 	shell []string
 	dir   string
 	env   []string // more of the environment
+
+	headGrace string
 }
 
 func newLane(t *testing.T, shell []string) *lane {
 	t.Helper()
-	l := &lane{t: t, shell: shell, dir: t.TempDir()}
+	l := &lane{t: t, shell: shell, dir: t.TempDir(), headGrace: "1000"} // nobody is told early on a slow machine
 	for _, d := range []string{"bin", "plan", "conf"} {
 		must(t, os.Mkdir(filepath.Join(l.dir, d), 0o755))
 	}
@@ -174,9 +183,15 @@ func (l *lane) configure(name string, lines ...string) {
 	text := strings.Join(append([]string{
 		"# a lane", "", "SF2LOKI_SOURCE=elf", "SF2LOKI_STATE=" + l.dir + "/" + name + ".json", "SF2LOKI_RUN_DIR=" + l.dir + "/run",
 		"SF_PULL_FAKE_DIR=" + l.dir, "LOKI_PUSH_FAKE_DIR=" + l.dir, "CKPT_FAKE_DIR=" + l.dir, "LOKI_PUSH_URL=http://127.0.0.1:1",
-		"LOKI_PUSH_SPOOL=" + l.dir + "/spool-" + name,
+		"LOKI_PUSH_SPOOL=" + l.dir + "/spool-" + name, "SF2LOKI_HEAD_GRACE=" + l.headGrace,
 	}, lines...), "\n") + "\n"
 	must(l.t, os.WriteFile(filepath.Join(l.dir, "conf", name+".conf"), []byte(text), 0o600))
+}
+
+// soon has stages told that do not follow.
+func (l *lane) soon() {
+	l.headGrace = "5"
+	l.configure("prod", "SF2LOKI_SECOND=0.02")
 }
 
 // plan says what the runs of a stage do, in turn.

@@ -1,19 +1,50 @@
 # shellcheck shell=sh disable=SC2034,SC2154 # the parts share their variables
-# sf2loki check: what can be told of lanes without asking anybody.
+# sf2loki check: what can be told of lanes without asking anybody, and with
+# --live what everybody says who is asked.
 
-# check_lanes LANE...: each lane by itself, then all of them together.
+# check_lanes LANE...: all of it. Who hears signals does nothing else.
 check_lanes() {
 	plans=$(mktemp -d) || exit 73
-	trap 'rm -rf "$plans"' EXIT
-	trap 'exit 75' TERM INT HUP
-	each check_lane "$@"
+	listen
+	(check_all "$@") &
+	wait "$!"
 	result=$?
-	compare_lanes || [ "$result" -ne 0 ] || result=78
+	if [ -n "$heard" ]; then
+		kill -TERM "$!" 2>/dev/null
+		result=75
+	fi
+	rm -rf "$plans"
 	exit "$result"
 }
 
+# check_all LANE...: each lane by itself, then all of them together. Ends with
+# the highest status.
+check_all() {
+	highest=0
+	for l in "$@"; do
+		(check_lane "$l")
+		higher $?
+	done
+	compare_lanes
+	higher $?
+	if [ -n "$live" ]; then
+		for l in "$@"; do
+			(ask_lane "$l")
+			higher $?
+		done
+	fi
+	exit "$highest"
+}
+
+higher() { [ "$1" -le "$highest" ] || highest=$1; }
+
 row() { # LEVEL TEXT
-	printf '%s  %s: %s\n' "$1" "$lane" "$2"
+	if [ -n "$json" ]; then
+		printf '{"lane":"%s","program":"sf2loki","level":"%s","detail":"%s"}\n' "$lane" "$1" \
+			"$(printf '%s' "$2" | tr '\001-\037' ' ' | sed 's/[\\"]/\\&/g')"
+	else
+		printf '%s  %s: %s\n' "$1" "$lane" "$2"
+	fi
 	[ "$1" != FAIL ] || faults=$((faults + 1))
 }
 
@@ -24,20 +55,14 @@ check_lane() { # LANE
 		row FAIL 'the configuration is wrong'
 		exit 78
 	fi
-	for program in sf-pull loki-push ckpt flock mkfifo awk od; do
+	for program in sf-pull loki-push ckpt flock awk od; do
 		command -v "$program" >/dev/null || row FAIL "$program is not in PATH"
 	done
 	check_files || faults=$((faults + $?))
 	check_store
 	check_plan
-	# For the comparison of lanes: what only one of them may have.
-	{
-		(settings "$conf" LOKI_PUSH_ && printf 'spool %s\n' "${LOKI_PUSH_SPOOL:-/var/spool/sf2loki/$lane}")
-		printf 'run directory %s\n' "$dir"
-		for port in 0 1 2; do
-			[ -z "${SF2LOKI_METRICS:-}" ] || printf 'metrics port %s\n' "$((${SF2LOKI_METRICS##*:} + port))"
-		done
-	} >"$plans/$lane.own" 2>/dev/null
+	check_push
+	owned >"$plans/$lane.own" 2>/dev/null
 	[ "$faults" -eq 0 ] || exit 78
 	row PASS "sf-pull $SF2LOKI_SOURCE, positions in $state"
 }
@@ -73,11 +98,40 @@ check_store() {
 # check_plan: sf-pull says what it would pull, without a request.
 check_plan() {
 	(
+		job=check
 		scope SF_PULL_
 		exec sf-pull "$SF2LOKI_SOURCE" --plan=static
 	) >"$plans/$lane.plan" 2>"$plans/error" ||
-		row FAIL "sf-pull $SF2LOKI_SOURCE --plan=static: status $?: $(tail -n 1 "$plans/error")"
+		row FAIL "sf-pull $SF2LOKI_SOURCE --plan=static: status $?: $(head -n 1 "$plans/error")"
 }
+
+# check_push: loki-push looks at its flags, its labels and its secrets, given
+# nothing to push.
+check_push() {
+	(
+		job=check
+		scope LOKI_PUSH_
+		unset LOKI_PUSH_SPOOL
+		exec loki-push --dry-run --allow-empty --log-level warn
+	) </dev/null >/dev/null 2>"$plans/error" || row FAIL "loki-push: status $?: $(head -n 1 "$plans/error")"
+}
+
+# owned: what only one lane may have, one a line.
+owned() (
+	settings "$conf" SF_PULL_ LOKI_PUSH_ || exit
+	printf 'spool %s\n' "${LOKI_PUSH_SPOOL:-/var/spool/sf2loki/$lane}"
+	printf 'run directory %s\n' "$dir"
+	[ -z "${SF2LOKI_LEASE:-}" ] || printf 'lease %s\n' "$SF2LOKI_LEASE"
+	for port in 0 1 2 ${SF2LOKI_LEASE:+3}; do
+		[ -z "${SF2LOKI_METRICS:-}" ] || printf 'metrics port %s\n' "$((${SF2LOKI_METRICS##*:} + port))"
+	done
+	sed 's/"key":/\n&/g' "$plans/$lane.plan" | sed -n 's/^"key":"\([^"]*\)".*/position \1 of '"$(printf '%s' "$state" | sed 's/[\/&]/\\&/g')"'/p' | sort -u
+	# Without the hour label, Loki wants a stream's entries in order.
+	[ "${LOKI_PUSH_HOUR_LABEL:-}" != none ] ||
+		sed 's/"source":/\n&/g' "$plans/$lane.plan" |
+		sed -n 's/^"source":"\([^"]*\)","event_type":"\([^"]*\)".*/\1 \2/p' | sort -u |
+			sed "s|\$| of ${SF_PULL_LOGIN_URL:-an org} in ${LOKI_PUSH_URL:-}${LOKI_PUSH_TENANT:+, tenant $LOKI_PUSH_TENANT}|; s|^|stream of |"
+)
 
 # compare_lanes: what only one lane may have, and events that two would pull.
 compare_lanes() {
@@ -88,7 +142,40 @@ compare_lanes() {
 	done <"$plans/twice"
 	set -- "$plans"/*.plan
 	if [ $# -gt 1 ]; then
-		sf-pull check-plans "$@" >"$plans/overlap" 2>&1 || row FAIL "$(tail -n 1 "$plans/overlap")"
+		(cd "$plans" && exec sf-pull check-plans -- *.plan) >"$plans/overlaps" 2>"$plans/error" ||
+			[ -s "$plans/overlaps" ] || head -n 1 "$plans/error" >"$plans/overlaps"
+		sed 's/\.plan\( and\|$\)/\1/g' "$plans/overlaps" >"$plans/said"
+		while IFS= read -r thing; do
+			row FAIL "$thing"
+		done <"$plans/said"
 	fi
-	[ "$faults" -eq 0 ]
+	[ "$faults" -eq 0 ] || return 78
+}
+
+#
+# --live
+#
+
+# ask_lane LANE: Salesforce, Loki, and the store.
+ask_lane() {
+	configure "$1" 2>/dev/null || exit # has been told
+	job=check highest=0
+	ask SF_PULL_ sf-pull doctor "$SF2LOKI_SOURCE"
+	ask LOKI_PUSH_ loki-push probe
+	ask CKPT_ ckpt doctor "$state" ${SF2LOKI_LEASE:+--lease "$SF2LOKI_LEASE"}
+	exit "$highest"
+}
+
+# ask PREFIX PROGRAM ARG...: have a program examine what it needs, and say of
+# each line which lane's it is.
+ask() {
+	(
+		scope "$1"
+		shift
+		exec "$@" ${json:+--json}
+	) >"$plans/said" 2>"$plans/error"
+	code=$?
+	higher "$code"
+	sed -n "s/^{/{\"lane\":\"$lane\",\"program\":\"$2\",/p; s/^\([A-Z]\{4\}  \)/\1$lane: $2: /p; s/^      /&/p" "$plans/said"
+	[ "$code" -eq 0 ] || grep -q FAIL "$plans/said" || row FAIL "$2: status $code: $(head -n 1 "$plans/error")"
 }

@@ -2,10 +2,8 @@
 # Messages, and the configuration of lanes; see sf2loki.conf(5).
 
 lane=-
-log() { # LEVEL TEXT...
-	log_level=$1
-	shift
-	printf 'time=%s level=%s program=sf2loki lane=%s %s\n' "$(date -u +%Y-%m-%dT%H:%M:%SZ)" "$log_level" "$lane" "$*" >&2
+log() { # LEVEL TEXT, without a percent sign
+	date -u "+time=%Y-%m-%dT%H:%M:%SZ level=$1 program=sf2loki lane=$lane${job:+ job=$job} $2" >&2
 }
 
 complain() { # TEXT: say what is wrong with the configuration
@@ -44,7 +42,7 @@ setting() {
 	case $name in
 	'' | *[!A-Z0-9_]* | [0-9]*) wrong "$name is no name of a setting" || return ;;
 	SF2LOKI_*) known_setting "$name" || wrong "unknown setting $name" || return ;;
-	SF_PULL_?* | LOKI_PUSH_?* | CKPT_?*) ;;
+	SF_PULL_?* | LOKI_PUSH_?* | CKPT_?* | DL_REPLAY_?*) ;;
 	HTTP_PROXY | HTTPS_PROXY | NO_PROXY | SSL_CERT_FILE | SSL_CERT_DIR | GOMEMLIMIT | GOMAXPROCS | TZ) ;;
 	*) wrong "unknown setting $name" || return ;;
 	esac
@@ -66,7 +64,7 @@ wrong() { complain "$settings_file:$settings_line: $1"; }
 
 known_setting() {
 	case ${1#SF2LOKI_} in
-	SOURCE | STATE | METRICS | RUN_DIR | HEAD_GRACE | GRACE) ;;
+	SOURCE | STATE | LEASE | METRICS | RUN_DIR | HEAD_GRACE | GRACE) ;;
 	RETRY_MIN | RETRY_MAX | LOUD_MIN | LOUD_MAX | GOOD | SECOND) ;;
 	*) return 1 ;;
 	esac

@@ -1,32 +1,61 @@
 # shellcheck shell=sh disable=SC2034,SC2154 # the parts share their variables
-# The supervisor of one lane. Descriptors: 5 the lane's lock, 6 and 8 the FIFO
-# that tells when all processes of a run have ended, 7 a stage's standard
-# input, 9 the FIFO of events. 3 belongs to the stages.
+# The supervisor of one lane.
+#
+# Who hears signals does nothing but set a variable and sleep: once a second the
+# supervisor looks at what the stages have written down, and it never waits for
+# anything longer than that. It has no command substitution, which bash 5.2
+# cannot read while a signal comes.
+#
+# In the lane's run directory:
+#   lock    is held by the supervisor, descriptor 5
+#   run     is held by every process of a run and by nothing else, descriptor 8
+#   stages  has a line for each stage that began: NAME PID
+#   ends    has a line for each one that ended: NAME STATUS
+#   state   is what `sf2loki status` shows
+# Descriptor 7 is a stage's standard input. 3 belongs to the stages.
 
 #
 # Stages. Each runs in a shell of its own, whose process it becomes.
 #
 
-# scope PREFIX: leave in the environment what concerns one program, so that
+# scope PREFIX...: leave in the environment what concerns one program, so that
 # none of them holds another's credentials.
 scope() {
-	for name in $(env | sed -n 's/^\(SF_PULL_[A-Z0-9_]*\)=.*/\1/p; s/^\(LOKI_PUSH_[A-Z0-9_]*\)=.*/\1/p; s/^\(CKPT_[A-Z0-9_]*\)=.*/\1/p'); do
-		case $name in "$1"*) ;; *) unset "$name" ;; esac
+	for other in SF_PULL_ LOKI_PUSH_ CKPT_ DL_REPLAY_; do
+		case " $* " in *" $other "*) continue ;; esac
+		for name in $(env | sed -n "s/^\(${other}[A-Z0-9_]*\)=.*/\1/p"); do
+			unset "$name"
+		done
 	done
-	settings "$conf" "$1" HTTP_PROXY HTTPS_PROXY NO_PROXY SSL_CERT_ GOMEMLIMIT GOMAXPROCS TZ || exit
-	default "${1}INSTANCE" "$(uname -n)-$lane"
+	settings "$conf" "$@" HTTP_PROXY HTTPS_PROXY NO_PROXY SSL_CERT_ GOMEMLIMIT GOMAXPROCS TZ || exit
+	for program in "$@"; do
+		default "${program}INSTANCE" "$(uname -n)-$lane${job:+-$job}"
+		[ -z "$job" ] || unset "${program}METRICS_LISTEN" "${program}METRICS_FILE" "${program}REPORT"
+	done
 }
 
 metrics() { # PREFIX N: the Nth port from the lane's first one
-	[ -z "${SF2LOKI_METRICS:-}" ] ||
+	[ -n "$job" ] || [ -z "${SF2LOKI_METRICS:-}" ] ||
 		default "${1}METRICS_LISTEN" "${SF2LOKI_METRICS%:*}:$((${SF2LOKI_METRICS##*:} + $2))"
 }
 
+# pull ARG...: a store that is no file is exported first. What fails there is
+# never taken for a first start.
 pull() {
+	resume=$state
+	case $state in
+	file:///*%*) resume='' ;;
+	file:///*) resume=${state#file://} ;;
+	*://*) resume='' ;;
+	esac
+	if [ -z "$resume" ]; then
+		resume=$dir/resume.json
+		(scope CKPT_ && exec ckpt export "$state") >"$resume" || exit
+	fi
 	scope SF_PULL_
 	metrics SF_PULL_ 0
-	default SF_PULL_FOLLOW true
-	exec sf-pull "$SF2LOKI_SOURCE" --resume "$resume"
+	if [ -z "$job" ]; then default SF_PULL_FOLLOW true; else unset SF_PULL_FOLLOW; fi
+	exec sf-pull "$SF2LOKI_SOURCE" --resume "$resume" "$@"
 }
 
 push() {
@@ -46,9 +75,9 @@ commit() {
 	exec ckpt commit "$state"
 }
 
-# stage NAME CMD...: run CMD and report its start and its end. A signal to the
-# whole process group must not end the reporter first; it is ignored here, for a
-# wait that a trap cuts short may lose the status in bash.
+# stage NAME CMD...: run CMD, and write down its start and its end. A signal to
+# the whole process group must not end the one who writes first; it is ignored
+# here, for a wait that a trap cuts short may lose the status in bash.
 stage() {
 	trap '' TERM INT HUP
 	stage_name=$1
@@ -57,297 +86,279 @@ stage() {
 	{
 		trap - TERM HUP
 		"$@"
-	} <&7 7<&- 9>&- &
-	printf 'start %s %d\n' "$stage_name" "$!" >&9
+	} <&7 7<&- &
+	stage_pid=$!
+	printf '%s %d\n' "$stage_name" "$stage_pid" >>"$dir/stages"
+	log info "stage=$stage_name pid=$stage_pid msg=started"
+	wait "$stage_pid"
+	stage_status=$?
+	printf '%s %d\n' "$stage_name" "$stage_status" >>"$dir/ends"
+	if [ "$stage_status" -eq 0 ]; then stage_level=info; else stage_level=warn; fi
+	log "$stage_level" "stage=$stage_name status=$stage_status msg=ended"
+}
+
+#
+# Time and signals. SF2LOKI_SECOND is the length of a second, which tests make
+# short.
+#
+
+listen() { # have signals heard, which is all that is done about them at once
+	heard=''
+	trap 'heard=1' TERM INT HUP
+}
+
+snooze() { # SECONDS: or until a signal is heard
+	span=$1
+	if [ "$second" != 1 ]; then
+		awk "BEGIN { print $1 * $second }" >"$dir/span"
+		read -r span <"$dir/span" || span=$1
+	fi
+	sleep "$span" >/dev/null 2>&1 5>&- &
 	wait "$!"
-	printf 'end %s %d\n' "$stage_name" "$?" >&9
+	[ -z "$heard" ] || kill "$!" 2>/dev/null
+}
+
+# deserted: has the supervisor of several lanes ended without a word?
+deserted() { [ -n "$parent" ] && ! kill -0 "$parent" 2>/dev/null; }
+
+# pause SECONDS: wait, or be told to stop.
+pause() {
+	show "waiting $1 s"
+	left=$1
+	while [ "$left" -gt 0 ]; do
+		if [ -n "$parent" ] && [ "$left" -gt 10 ]; then piece=10; else piece=$left; fi
+		snooze "$piece"
+		left=$((left - piece))
+		if [ -n "$heard" ] || deserted; then asked=1 left=0; fi
+	done
 }
 
 #
-# Time. SF2LOKI_SECOND is the length of a second, which tests make short.
+# One run of the pipeline
 #
 
-run=0 timers=''
-
-# after SECONDS NAME: have the event NAME of this run come. Nothing is held
-# open meanwhile. A signal to the whole group ends this too, which is why
-# every such signal begins the next step anew.
-after() {
-	[ "$second" = 1 ] || set -- "$(awk "BEGIN { print $1 * $second }")" "$2"
+show() { # STATE: what `sf2loki status` says of us
 	{
-		sleep "$1" 9>&- &
-		sleeper=$!
-		trap 'kill "$sleeper"; exit' TERM
-		wait "$sleeper" && printf 'timer %s %d\n' "$2" "$run" >&9
-	} </dev/null >/dev/null 2>&1 5>&- &
-	timers="$timers $!"
+		date -u "+state $1%nsince %Y-%m-%dT%H:%M:%SZ"
+		printf 'pid %d\nruns %d\n' "$me" "$run"
+		cat "$dir/last"
+	} >"$dir/state.new" 2>/dev/null && mv "$dir/state.new" "$dir/state"
 }
 
-cancel_timers() {
-	# shellcheck disable=SC2086 # a list of numbers
-	[ -z "$timers" ] || kill $timers 2>/dev/null
-	timers=''
+# ours PID: is this a process of the run? Its number may be another's by now.
+ours() {
+	# shellcheck disable=SC3013 # dash, bash and busybox have it
+	[ "/proc/$1/fd/8" -ef "$dir/run" ]
 }
 
-jitter() { # N: N, and up to a quarter more
-	echo $(($1 + $(od -An -N2 -tu2 /dev/urandom) % ($1 / 4 + 1)))
+# tell SIGNAL [NAME]: send it to the stages, or to one of them.
+tell() {
+	told=''
+	while read -r name pid; do
+		[ "$name" = "${2:-$name}" ] || continue
+		ours "$pid" && kill "-$1" "$pid" 2>/dev/null && told=1
+	done <"$dir/stages"
 }
 
-twice() { # N MAX
-	if [ $(($1 * 2)) -lt "$2" ]; then echo $(($1 * 2)); else echo "$2"; fi
+# gone: has every process of the run ended? Nobody has to be asked as long as
+# all stages are there.
+gone() {
+	count=0
+	while read -r name pid; do
+		ours "$pid" && count=$((count + 1))
+	done <"$dir/stages"
+	[ "$count" -lt 3 ] && flock -n 6 6<"$dir/run"
+}
+
+# stop_head: stop the head of the pipe. End of file carries that downstream;
+# only who does not follow in time is told.
+stop_head() {
+	step=head left=$head_grace
+	tell TERM sf-pull
+	show stopping
+}
+
+# take_ends: what stages have written down since we looked last.
+take_ends() {
+	count=0
+	while read -r name code; do
+		count=$((count + 1))
+		[ "$count" -gt "$ended" ] || continue
+		# What we kill is unfinished work, whatever signal it took.
+		[ "$code" -eq 0 ] || [ -z "$forced" ] || code=75
+		[ "$status" -ne 0 ] || [ "$code" -eq 0 ] || status=$code why=$name
+		# A source that comes to its end by itself lets the rest drain.
+		[ "$name $code" = 'sf-pull 0' ] || [ -n "$step" ] || stop_head
+	done <"$dir/ends"
+	ended=$count
+}
+
+# take_signal: somebody told us to stop. When that was a signal to the whole
+# group the head has had it too, and a second one would end it at once: it gets
+# a moment first. A second signal takes the next step at once.
+take_signal() {
+	heard=''
+	if [ -n "$asked" ]; then left=0; fi
+	asked=1
+	[ -n "$step" ] || step=soon left=1
+}
+
+# take_step: what is due of the steps by which a run ends.
+take_step() {
+	[ "$step" != head ] || [ -n "$told" ] || tell TERM sf-pull
+	if [ "$left" -gt 0 ]; then
+		left=$((left - 1))
+		return
+	fi
+	case $step in
+	soon) stop_head ;;
+	head)
+		log warn 'msg="sending TERM to every stage"'
+		tell TERM
+		step=all left=$grace
+		;;
+	*)
+		log warn 'msg="sending KILL to every stage"'
+		forced=1
+		tell KILL
+		left=$grace
+		;;
+	esac
+}
+
+# attend: see the run through until every process of it has ended.
+attend() {
+	age=0 ended=0
+	until gone; do
+		snooze 1
+		age=$((age + 1))
+		take_ends
+		[ -n "$asked" ] || ! deserted || heard=1
+		[ -z "$heard" ] || take_signal
+		if [ -n "$step" ]; then
+			take_step
+		elif [ "$age" -eq "$good" ]; then
+			retry=$retry_min loud=$loud_min
+			log info 'msg="running well"'
+		fi
+	done
+	take_ends
+}
+
+begin_run() {
+	status=0 why='' step='' forced='' told=''
+	: >"$dir/stages"
+	: >"$dir/ends"
+}
+
+# run_once ARG...: one run of the pipeline, with arguments for sf-pull. Leaves
+# its status in $status, and in $why the stage that it comes from.
+# shellcheck disable=SC2120 # jobs have arguments
+run_once() {
+	run=$((run + 1))
+	begin_run
+	exec 8>"$dir/run"
+	if flock -n 8; then
+		{ stage sf-pull pull "$@" </dev/null | stage loki-push push | stage ckpt commit; } 5>&- &
+		exec 8>&-
+		show running
+		attend
+		# Who writes down the end of a stage may have been killed.
+		[ "$ended" -eq 3 ] || [ "$status" -ne 0 ] || status=75 why='a lost stage'
+	else
+		exec 8>&-
+		status=75 why=lock
+	fi
+	date -u "+last %Y-%m-%dT%H:%M:%SZ status $status${why:+ of $why}" >"$dir/last"
+}
+
+# leftovers: a supervisor that was killed leaves its stages behind. They are
+# stopped as always, and nothing starts before the last of them has ended.
+leftovers() {
+	flock -n 6 6<"$dir/run" && return
+	log warn 'msg="stages of an earlier run are still there, stopping them"'
+	status=0 why='' step=soon left=1 forced='' told=''
+	attend
 }
 
 #
 # The supervisor of one lane
 #
 
-# shellcheck disable=SC2317 # called by a trap
-halt() { printf 'halt - 0\n' >&9; }
-
-next_event() {
-	event=''
-	until read -r event name value <&9; do :; done # a trap ran; its line is next
-}
-
-show() { # STATE: what `sf2loki status` says of us
-	{
-		printf 'state %s\nsince %s\npid %d\nruns %d\nlast %s\n' "$1" "$(date -u +%Y-%m-%dT%H:%M:%SZ)" "$me" "$run" "${last:-none}"
-		printf '%s' "$stages" | sed 's/^/stage /'
-	} >"$dir/state.new" && mv "$dir/state.new" "$dir/state"
-}
-
-add_stage() { # NAME PID
-	stages="$stages$1 $2
-"
-}
-
-drop_stage() { # NAME
-	stages=$(printf '%s' "$stages" | grep -v "^$1 ")
-	[ -z "$stages" ] || stages="$stages
-"
-}
-
-signal_stages() { # SIGNAL
-	log warn "msg=\"sending $1 to every stage\""
-	# shellcheck disable=SC2046 # a list of numbers
-	[ -z "$stages" ] || kill "-$1" $(printf '%s' "$stages" | sed 's/.* //') 2>/dev/null
-}
-
-# end_run: stop the head of the pipe. End of file carries that downstream; only
-# who does not follow in time is told.
-end_run() {
-	[ -z "$ending" ] || return 0
-	ending=1
-	head_pid=$(printf '%s' "$stages" | sed -n 's/^sf-pull //p')
-	[ -z "$head_pid" ] || kill -TERM "$head_pid" 2>/dev/null
-	after "$head_grace" all
-	show stopping
-}
-
-# take_event: what an event means for the run.
-take_event() {
-	case $event in
-	start)
-		add_stage "$name" "$value"
-		log info "stage=$name pid=$value msg=started"
-		[ -z "$ending" ] || [ "$name" != sf-pull ] || kill -TERM "$value" 2>/dev/null
-		[ -z "$ending" ] && show running
-		;;
-	end)
-		drop_stage "$name"
-		ended=$((ended + 1))
-		take_end
-		;;
-	halt)
-		take_halt
-		;;
-	timer)
-		[ "$value" = "$run" ] && take_timer
-		;;
-	esac
-}
-
-# take_halt: somebody told us to stop. When that was a signal to the whole
-# group the head has had it too, and a second one would end it at once: it gets
-# a moment first. A second signal that comes later tells every stage.
-take_halt() {
-	if [ -z "$asked" ]; then
-		asked=1
-		after 1 head
-	elif [ -n "$ending" ]; then
-		name=all
-		take_timer
-	fi
-}
-
-take_end() {
-	if [ "$value" -eq 0 ]; then
-		log info "stage=$name status=0 msg=ended"
-	else
-		log warn "stage=$name status=$value msg=ended"
-		# What we kill is unfinished work, whatever signal it took.
-		[ -z "$forced" ] || value=75
-		[ "$status" -ne 0 ] || status=$value why=$name
-	fi
-	# The source has come to its end: the rest may take its time to drain.
-	if [ "$name" != sf-pull ] || [ "$value" -ne 0 ]; then end_run; fi
-}
-
-take_timer() {
-	case $name in
-	good)
-		retry=$retry_min loud=$loud_min
-		log info 'msg="running well"'
-		;;
-	head) end_run ;;
-	all)
-		signal_stages TERM
-		after "$grace" kill
-		;;
-	kill)
-		forced=1
-		signal_stages KILL
-		;;
-	esac
-}
-
-# watch: have the event gone come when no process holds the lane's FIFO open
-# any more: all that a run started, and what those started.
-watch_run() {
-	exec 6<"$dir/alive"
-	exec 8>&-
-	{
-		trap '' TERM INT HUP
-		cat <&6 >/dev/null
-		printf 'gone - %d\n' "$run" >&9
-	} 5>&- &
-	watcher=$!
-	exec 6<&-
-}
-
-# run_once: one run of the pipeline. Leaves its status in $status, and in $why
-# the stage that it comes from.
-run_once() {
-	run=$((run + 1)) status=0 why='' ending='' forced='' ended=0 stages=''
-	find_resume || return 0
-	exec 8<>"$dir/alive"
-	{ stage sf-pull pull </dev/null | stage loki-push push | stage ckpt commit; } 5>&- &
-	pipeline=$!
-	watch_run
-	after "$good" good
-	while :; do
-		next_event
-		[ "$event" = gone ] && break
-		take_event
-	done
-	cancel_timers
-	wait "$pipeline" "$watcher" 2>/dev/null
-	# A signal to the group may end a stage before it was one.
-	[ "$ended" -eq 3 ] || [ "$status" -ne 0 ] || status=75 why='a lost stage'
-	stages=''
-	last="$(date -u +%Y-%m-%dT%H:%M:%SZ) status $status${why:+ of $why}"
-}
-
-# find_resume: where sf-pull reads the positions. A store that is no file is
-# exported first: what fails there is never taken for a first start.
-find_resume() {
-	case $state in
-	file:///*%*) ;;
-	file:///*)
-		resume=${state#file://}
-		return
-		;;
-	*://*) ;;
-	*)
-		resume=$state
-		return
-		;;
-	esac
-	resume=$dir/resume.json
-	(
-		scope CKPT_
-		exec ckpt export "$state" 5>&- 9>&-
-	) >"$resume"
-	status=$?
-	[ "$status" -eq 0 ] || why='ckpt export'
-	return "$status"
-}
-
-# pause SECONDS: wait, or be told to stop.
-pause() {
-	show "waiting $1 s"
-	after "$1" wake
-	while [ -z "$asked" ]; do
-		next_event
-		case $event in
-		halt) asked=1 ;;
-		timer) [ "$name" = wake ] && [ "$value" = "$run" ] && break ;;
-		esac
-	done
-	cancel_timers
-}
-
-# leftovers: a supervisor that was killed leaves its stages behind. They are
-# stopped as always, and nothing starts before the last of them has ended.
-leftovers() {
-	exec 8<>"$dir/alive"
-	watch_run
-	after 1 leftover
-	while :; do
-		next_event
-		case $event in
-		gone) break ;;
-		halt) asked=1 ;;
-		timer)
-			if [ "$name" = leftover ]; then
-				log warn 'msg="stages of an earlier run are still there, stopping them"'
-				end_run
-			else
-				take_timer
-			fi
-			;;
-		esac
-	done
-	cancel_timers
-	wait "$watcher" 2>/dev/null
-	stages=''
-}
-
+# take_lock: one supervisor for each lane on a host. Under a lease the lock has
+# come with us. One that is on its way out is waited for.
 take_lock() {
-	if ! mkdir -p "$dir" || ! touch "$dir/lock"; then die 73 "$dir cannot be made or written"; fi
+	if ! mkdir -p "$dir" || ! touch "$dir/lock" "$dir/run" "$dir/stages" "$dir/ends" "$dir/last" "$dir/state"; then
+		die 73 "$dir cannot be made or written"
+	fi
+	# shellcheck disable=SC3013 # dash, bash and busybox have it
+	[ /proc/self/fd/5 -ef "$dir/lock" ] && return
 	exec 5>>"$dir/lock"
-	# A child of a supervisor that was killed may hold it for a moment more.
-	flock -n 5 || { sleep 1 && flock -n 5; } || die 75 "$lane runs already, as process $(sed -n 's/^pid //p' "$dir/state" 2>/dev/null)"
-	rm -f "$dir/events"
-	mkfifo "$dir/events" || die 73 "$dir/events cannot be made"
-	[ -p "$dir/alive" ] || mkfifo "$dir/alive" || die 73 "$dir/alive cannot be made"
-	exec 9<>"$dir/events" # for both, so that neither side waits for the other
+	attempts=3
+	until flock -n 5; do
+		holder='' phase=''
+		while read -r name value; do
+			case $name in
+			pid) holder=$value ;;
+			state) phase=$value ;;
+			esac
+		done <"$dir/state"
+		case $phase in stopping | ended) attempts=3 ;; esac
+		attempts=$((attempts - 1))
+		[ "$attempts" -gt 0 ] || break
+		snooze 1
+	done
+	[ "$attempts" -gt 0 ] && return
+	[ -z "$parent" ] || snooze 10
+	die 75 "$lane${job:+, $job,} runs already, as process $holder"
+}
+
+# own_pid: the process id of this shell, also of one that is a part of another.
+own_pid() { read -r me name </proc/self/stat; }
+
+# begin_lane LANE: everything before the first run.
+begin_lane() {
+	configure "$1" || exit
+	dir=$dir${job:+/$job}
+	command -v flock >/dev/null || die 69 'flock(1) is needed'
+	asked='' run=0 heard='' parent=${SF2LOKI_PARENT:-}
+	own_pid
+	take_lock
+	listen
 }
 
 # run_lane LANE: run its pipeline until told to stop, or for good reason.
 run_lane() {
-	configure "$1" || exit
-	command -v flock >/dev/null || die 69 'flock(1) is needed'
-	asked='' last='' stages='' ending='' forced='' ended=0 status=0
-	me=$(exec sh -c 'echo $PPID')
-	take_lock
-	trap halt TERM INT HUP
-	stages=$(sed -n 's/^stage //p' "$dir/state" 2>/dev/null)
-	stages=${stages:+$stages
-}
+	begin_lane "$1"
+	if [ -n "${SF2LOKI_LEASE:-}" ] && [ -z "${CKPT_EPOCH:-}" ]; then under_lease; fi
+	me=${SF2LOKI_HOLDER:-$me}
 	show starting
-	log info "pid=$me state=$state msg=started"
+	log info "pid=$me msg=started"
 	retry=$retry_min loud=$loud_min
 	leftovers
+	status=0
 	while [ -z "$asked" ]; do
+		# shellcheck disable=SC2119 # it needs no arguments
 		run_once
 		[ -z "$asked" ] || break
 		again || break
 		status=0 # told to stop while nothing runs
 	done
-	show ended
+	show "${CKPT_EPOCH:+standby}${CKPT_EPOCH-ended}"
 	log info "status=$status msg=ended"
 	exit "$status"
+}
+
+# under_lease: become `ckpt lease`, which runs this script again while it leads.
+# The lock goes along. Metrics of the lease have the lane's fourth port.
+under_lease() {
+	export SF2LOKI_HOLDER="$me"
+	settings "$conf" CKPT_ HTTP_PROXY HTTPS_PROXY NO_PROXY SSL_CERT_ || exit
+	unset CKPT_METRICS_LISTEN CKPT_METRICS_FILE CKPT_REPORT
+	metrics CKPT_ 3
+	show standby
+	trap - TERM INT HUP
+	exec ckpt lease "$SF2LOKI_LEASE" --fence "$state" -- "$self" run "$conf"
 }
 
 # again: wait before the next run, by how the last one ended; false when there
@@ -359,15 +370,70 @@ again() {
 		return 1
 		;;
 	65 | 73 | 77 | 78)
-		delay=$(jitter "$loud")
+		jitter "$loud"
 		log error "stage=${why:-?} status=$status retry_in=${delay}s msg=\"needs somebody's attention\""
-		loud=$(twice "$loud" "$loud_max")
+		loud=$((loud * 2))
+		[ "$loud" -lt "$loud_max" ] || loud=$loud_max
 		;;
 	*)
-		delay=$(jitter "$retry")
+		jitter "$retry"
 		log warn "stage=${why:-?} status=$status retry_in=${delay}s msg=\"starting again\""
-		retry=$(twice "$retry" "$retry_max")
+		retry=$((retry * 2))
+		[ "$retry" -lt "$retry_max" ] || retry=$retry_max
 		;;
 	esac
 	pause "$delay"
+}
+
+jitter() { # N: set delay to N, and up to a quarter more
+	od -An -N2 -tu2 /dev/urandom >"$dir/random"
+	read -r random <"$dir/random" || random=0
+	delay=$(($1 + random % ($1 / 4 + 1)))
+}
+
+#
+# Several lanes
+#
+
+# run_lanes LANE...: each in a process of its own; one never stops another. A
+# lane whose supervisor was killed gets a new one.
+run_lanes() {
+	[ $# -gt 1 ] || run_lane "$1"
+	second=1 asked='' result=0 pids='' live=$#
+	own_pid
+	export SF2LOKI_PARENT="$me"
+	listen
+	for l in "$@"; do
+		(run_lane "$l") &
+		pids="$pids$! "
+	done
+	while [ "$live" -gt 0 ]; do
+		snooze 1
+		if [ -n "$heard" ]; then
+			heard='' asked=1
+			# shellcheck disable=SC2086 # a list of numbers; those of lanes that ended are 0
+			for pid in $pids; do [ "$pid" -eq 0 ] || kill -TERM "$pid" 2>/dev/null; done
+		fi
+		rest=$pids pids=''
+		for l in "$@"; do
+			pid=${rest%% *} rest=${rest#* }
+			[ "$pid" -eq 0 ] || kill -0 "$pid" 2>/dev/null || next_of_lane "$l"
+			pids="$pids$pid "
+		done
+	done
+	exit "$result"
+}
+
+# next_of_lane LANE: its supervisor, $pid, has ended: take its status, or start
+# another while there are others beside it.
+next_of_lane() {
+	wait "$pid"
+	code=$? pid=0
+	if [ -z "$asked" ] && [ "$live" -gt 1 ] && { [ "$code" -gt 128 ] || [ "$code" -eq 75 ]; }; then
+		(run_lane "$1") &
+		pid=$!
+		return
+	fi
+	live=$((live - 1))
+	[ "$result" -ne 0 ] || result=$code
 }
