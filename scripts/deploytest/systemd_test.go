@@ -180,10 +180,10 @@ func TestUserAndDirectories(t *testing.T) {
 	}
 }
 
-// asRoot makes a command believe that it is root's.
+// asRoot makes a command believe that it is root's, with other users beside.
 func asRoot(argv ...string) *exec.Cmd {
 	if os.Geteuid() != 0 {
-		argv = append([]string{"unshare", "--map-root-user"}, argv...)
+		argv = append([]string{"unshare", "--map-root-user", "--map-auto"}, argv...)
 	}
 	return exec.Command(argv[0], argv[1:]...)
 }
