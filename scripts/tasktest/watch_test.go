@@ -1,0 +1,72 @@
+package tasktest
+
+import (
+	"strings"
+)
+
+var watchTasks = []task{
+	{"What is the pipeline doing right now?", []int{26}, rightNow},
+	{"Loki was down for six hours", []int{23}, lokiDown},
+	{"The org's API calls run out", []int{24}, callsRunOut},
+	{"Upgrade, and roll back", []int{25}, upgrade},
+}
+
+func rightNow(b *bench, blocks []string) {
+	b.acme("--hours", "3", "--rows", "4", "--types", "Login")
+	b.lane("hourly", sections(b.t, "sf2loki-tasks.7")["A lane that runs all the time"][0])
+	end := b.begin("exec sf2loki run hourly 2>log")
+	b.eventually("a position is stored", func() bool { return strings.Contains(b.state("hourly.json"), "Login") })
+	b.sh(0, blocks[0], "hourly: running", "loki-push ", "org=prod:eventlogfile:Login", `"delivered":12`, "ok")
+	b.sh(0, blocks[1])
+	b.eventually("a snapshot is printed", func() bool { return strings.Contains(b.read("log"), `"delivered":12`) })
+	end()
+}
+
+func lokiDown(b *bench, blocks []string) {
+	b.org("--hours", "4", "--rows", "4", "--types", "Login")
+	b.write("etc/sf2loki/loki.token", "secret\n")
+	b.loki(acmeLoki, "--multi-tenant", "--fail", "12:503")
+	b.settings()
+	b.sh(0, live)
+	b.holds(`{event_type="Login"}`, b.rows("Login"))
+	r := b.sh(0, blocks[0], "org=prod:eventlogfile:Login")
+	if strings.Contains(r.stdout, "FILE") {
+		b.t.Errorf("letters: %v", r)
+	}
+}
+
+func callsRunOut(b *bench, blocks []string) {
+	b.acme("--hours", "3", "--rows", "4", "--types", "Login")
+	b.control("usage", `{"used":80000,"max":100000}`)
+	b.sh(75, blocks[0], `"Max":100000`, "less than 25%", "hint: wait, or lower --api-reserve")
+	b.control("usage", `{"used":5,"max":100000}`)
+	b.sh(0, blocks[0])
+	b.holds(`{event_type="Login"}`, b.rows("Login"))
+}
+
+// upgrade has stand-ins for what needs root; the rest is real.
+func upgrade(b *bench, blocks []string) {
+	b.acme("--hours", "3", "--rows", "4", "--types", "Login")
+	b.program("apt", `echo "apt $*" >>"$HOME/done"`)
+	b.program("systemctl", `echo "systemctl $*" >>"$HOME/done"`)
+	b.lane("hourly", sections(b.t, "sf2loki-tasks.7")["A lane that runs all the time"][0])
+	toHourly := strings.ReplaceAll(live, "prod.json", "hourly.json")
+	b.sh(0, toHourly)
+	b.sh(0, blocks[0], "PASS  hourly:")
+	// What a newer release has written is not for this one.
+	b.sh(0, `sed -i 's/{\\"v\\":1/{\\"v\\":2/' /var/lib/sf2loki/hourly.json`)
+	newer := b.state("hourly.json")
+	b.sh(78, toHourly, "a newer one wrote it")
+	if b.state("hourly.json") != newer {
+		b.t.Error("the newer positions were touched")
+	}
+	b.sh(0, blocks[1])
+	b.sh(0, "export SF_PULL_REPORT=again; "+toHourly)
+	if n := b.account("again", "written"); n != 0 {
+		b.t.Errorf("%d rows were read again", n)
+	}
+	want := "apt install ./sf2loki_1.4.0_amd64.deb\nsystemctl restart sf2loki@*\napt install --allow-downgrades ./sf2loki_1.3.0_amd64.deb\nsystemctl restart sf2loki@*"
+	if got := b.read("done"); got != want {
+		b.t.Errorf("as root: %s", got)
+	}
+}
