@@ -70,6 +70,15 @@ type decoding struct {
 	typ       *shape.Type
 	eventType string
 	times     []int // fields that tell the event's time, the better first
+	plain     bool  // rules may have to read the line
+}
+
+// decode appends the line of an event, escaped unless it is to be plain.
+func (d *decoding) decode(dst, payload []byte) ([]byte, error) {
+	if d.plain {
+		return d.dec.Decode(dst, payload)
+	}
+	return d.dec.DecodeEscaped(dst, payload)
 }
 
 func newEmitter(s *Source, topic string, inbox *inbox) *emitter {
@@ -162,7 +171,7 @@ func (e *emitter) advance(id []byte) {
 		return
 	}
 	e.lastID = append(e.lastID[:0], id...)
-	e.block = record.AppendRecord(e.block, &record.Record{Key: e.key, Value: e.tokens.of(id, e.last), CheckpointOnly: true})
+	e.block = record.AppendRecord(e.block, &record.Record{Key: e.key, EscapedValue: e.tokens.of(id, e.last), CheckpointOnly: true})
 }
 
 // event writes the record of an event, or its dead letter. ok tells whether it
@@ -186,7 +195,7 @@ func (e *emitter) event(ctx context.Context, ev *eventbus.ConsumerEvent) (ok boo
 	}()
 	d, err := e.decoding(ctx, event.GetSchemaId())
 	if err == nil {
-		e.line, err = d.dec.Decode(e.line[:0], event.GetPayload())
+		e.line, err = d.decode(e.line[:0], event.GetPayload())
 		if err != nil {
 			err = &undecodable{reasonOf(err), err}
 		}
@@ -226,10 +235,14 @@ func (e *emitter) write(ev *eventbus.ConsumerEvent, d *decoding) {
 	}
 	e.begin(ev, d.typ, t)
 	e.rec.Labels, e.rec.Metadata = d.typ.Pairs(d.columns)
-	e.rec.Line = e.line
-	if d.columns.Edits() != nil {
+	switch {
+	case !d.plain:
+		e.rec.EscapedLine = e.line
+	case d.columns.Edits() != nil:
 		e.edited = d.columns.AppendLine(e.edited[:0], e.line)
 		e.rec.Line = e.edited
+	default:
+		e.rec.Line = e.line
 	}
 	e.block = record.AppendRecord(e.block, &e.rec)
 	c.Written++
@@ -243,7 +256,7 @@ func (e *emitter) write(ev *eventbus.ConsumerEvent, d *decoding) {
 func (e *emitter) begin(ev *eventbus.ConsumerEvent, typ *shape.Type, t int64) {
 	e.rec = record.Record{Time: t, HasTime: t != 0, Labels: typ.Labels(), Key: e.key}
 	if len(ev.ReplayId) > 0 {
-		e.rec.Value = e.tokens.of(ev.ReplayId, e.last)
+		e.rec.EscapedValue = e.tokens.of(ev.ReplayId, e.last)
 		e.lastID = append(e.lastID[:0], ev.ReplayId...)
 		e.passed = nil
 	}
@@ -300,7 +313,8 @@ func (e *emitter) decoding(ctx context.Context, id string) (*decoding, error) {
 	case err != nil:
 		return nil, err
 	}
-	d := &decoding{dec: avrojson.NewDecoder(schema), columns: e.s.cfg.Shape.Columns(schema.Fields()), eventType: e.eventType}
+	d := &decoding{dec: avrojson.NewDecoder(schema), columns: e.s.cfg.Shape.Columns(schema.Fields()), eventType: e.eventType,
+		plain: e.s.cfg.Shape.Rules()}
 	if e.severally {
 		d.eventType = schema.Name()
 	}
@@ -368,7 +382,7 @@ func (e *emitter) undecodable(ev *eventbus.ConsumerEvent, why *undecodable) erro
 		return err
 	}
 	if e.s.cfg.Output.Letter != nil && len(ev.ReplayId) > 0 { // the stream does not see the letter, and must see the position
-		e.block = record.AppendRecord(e.block, &record.Record{Key: e.key, Value: e.rec.Value, CheckpointOnly: true})
+		e.block = record.AppendRecord(e.block, &record.Record{Key: e.key, EscapedValue: e.rec.EscapedValue, CheckpointOnly: true})
 	}
 	e.s.moved()
 	return nil

@@ -53,7 +53,7 @@ type token struct {
 // tokens writes positions. The time of the last event goes with them, so that
 // an event without a time has the same one whenever it is read.
 type tokens struct {
-	prefix []byte // up to the id
+	prefix []byte // up to the id, escaped
 	buf    []byte
 }
 
@@ -62,18 +62,19 @@ func newTokens(org string) *tokens {
 	if org != "" {
 		t.prefix = fmt.Appendf(t.prefix, `"org":%q,`, org)
 	}
-	t.prefix = append(t.prefix, `"id":"`...)
+	t.prefix = record.AppendEscaped(nil, append(t.prefix, `"id":"`...))
 	return t
 }
 
-// of is the token of a position, valid until the next call.
+// of is the token of a position, escaped as the inside of a JSON string, valid
+// until the next call.
 func (t *tokens) of(id []byte, last int64) []byte {
 	t.buf = base64.StdEncoding.AppendEncode(append(t.buf[:0], t.prefix...), id)
 	if last != 0 {
-		t.buf = record.AppendTime(append(t.buf, `","ts":"`...), last)
+		t.buf = record.AppendTime(append(t.buf, `\",\"ts\":\"`...), last)
 		t.buf = append(t.buf[:len(t.buf)-len("000000Z")], 'Z') // to the millisecond
 	}
-	return append(t.buf, '"', '}')
+	return append(t.buf, `\"}`...)
 }
 
 // badPosition is a stored value that is no position.

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"sf2loki/pkg/record"
 	"sf2loki/pkg/sftest"
 	"sf2loki/pkg/sysexits"
 )
@@ -50,7 +51,8 @@ func TestTokens(t *testing.T) {
 		{orgID, at, `{"v":1,"org":"` + orgID + `","id":"AQI=","ts":"2026-07-01T10:00:00.123Z"}`},
 		{"", 0, `{"v":1,"id":"AQI="}`},
 	} {
-		if got := string(newTokens(c.org).of([]byte{1, 2}, c.time)); got != c.want {
+		want := string(record.AppendEscaped(nil, []byte(c.want)))
+		if got := string(newTokens(c.org).of([]byte{1, 2}, c.time)); got != want {
 			t.Errorf("%s, want %s", got, c.want)
 		}
 	}

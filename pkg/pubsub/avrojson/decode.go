@@ -35,19 +35,34 @@ type Decoder struct {
 	depth int
 
 	base   int    // where the event begins in out
-	cells  []span // of the root's fields, in out from base
-	commit span
+	cells  []cell // of the root's fields
+	plain  []byte // cells that out has in another form
+	commit int64  // the header's commitTimestamp
+	dated  bool   // there is one
 
-	textAt  int // where in out the last string began
-	text    span
-	inTexts []bool // the cell's span is one of in
+	textAt int // where in out the last string began
+	text   span
 }
 
 type span struct{ from, to int }
 
+// cell is where the text of a field is.
+type cell struct {
+	span
+	in place
+}
+
+type place uint8
+
+const (
+	inOut place = iota
+	inPayload
+	inPlain
+)
+
 // NewDecoder returns a Decoder of events of s.
 func NewDecoder(s *Schema) *Decoder {
-	return &Decoder{s: s, cells: make([]span, len(s.root.fields)), inTexts: make([]bool, len(s.root.fields))}
+	return &Decoder{s: s, cells: make([]cell, len(s.root.fields))}
 }
 
 // Schema is what the Decoder decodes by.
@@ -56,27 +71,21 @@ func (d *Decoder) Schema() *Schema { return d.s }
 // Decode appends the JSON of an event to dst. What Cell and Time return then
 // is valid until the next call, as long as payload and dst are.
 func (d *Decoder) Decode(dst, payload []byte) ([]byte, error) {
-	d.in, d.pos, d.out, d.depth = payload, 0, dst, 0
-	d.base, d.commit = len(dst), span{}
+	return d.decode(dst, payload, (*Decoder).field)
+}
+
+// DecodeEscaped is Decode with the JSON escaped as the inside of a string, as
+// it stands in a record.
+func (d *Decoder) DecodeEscaped(dst, payload []byte) ([]byte, error) {
+	return d.decode(dst, payload, (*Decoder).escapedField)
+}
+
+func (d *Decoder) decode(dst, payload []byte, field func(d *Decoder, i int) error) ([]byte, error) {
+	d.in, d.pos, d.out, d.depth, d.plain = payload, 0, dst, 0, d.plain[:0]
+	d.base, d.dated = len(dst), false
 	for i := range d.cells {
-		f := &d.s.root.fields[i]
-		d.out = append(d.out, f.prefix...)
-		from := len(d.out)
-		d.textAt = -1
-		var err error
-		if i == d.s.header {
-			err = d.header(f.node)
-		} else {
-			err = d.value(f.node)
-		}
-		if err != nil {
-			return dst, fmt.Errorf("%w (field %s, byte %d of %d)", err, f.name, d.pos, len(payload))
-		}
-		d.inTexts[i] = d.textAt == from
-		if d.inTexts[i] {
-			d.cells[i] = d.text
-		} else {
-			d.cells[i] = span{from, len(d.out)}
+		if err := field(d, i); err != nil {
+			return dst, fmt.Errorf("%w (field %s, byte %d of %d)", err, d.s.root.fields[i].name, d.pos, len(payload))
 		}
 	}
 	if d.pos != len(payload) {
@@ -89,14 +98,81 @@ func (d *Decoder) Decode(dst, payload []byte) ([]byte, error) {
 	return d.out, nil
 }
 
+// field appends field i of the record.
+func (d *Decoder) field(i int) error {
+	f := &d.s.root.fields[i]
+	d.out = append(d.out, f.prefix...)
+	return d.fieldValue(i, f.node)
+}
+
+func (d *Decoder) fieldValue(i int, n *node) error {
+	from := len(d.out)
+	d.textAt = -1
+	var err error
+	if i == d.s.header {
+		err = d.header(n)
+	} else {
+		err = d.value(n)
+	}
+	if d.textAt == from {
+		d.cells[i] = cell{d.text, inPayload}
+	} else {
+		d.cells[i] = cell{span{from, len(d.out)}, inOut}
+	}
+	return err
+}
+
+// escapedField appends field i of the record, escaped. Texts are escaped twice
+// at once and numbers are as they are; all else is escaped when it is there.
+func (d *Decoder) escapedField(i int) error {
+	f := &d.s.root.fields[i]
+	d.out = append(d.out, f.escaped...)
+	n := f.node
+	if n.kind == kindUnion && i != d.s.header {
+		var err error
+		if n, err = d.branch(n); err != nil {
+			return err
+		}
+	}
+	switch n.kind {
+	case kindString:
+		text, err := d.bytes()
+		if err != nil {
+			return err
+		}
+		d.cells[i] = cell{span{d.pos - len(text), d.pos}, inPayload}
+		d.out = append(record.AppendTwice(append(d.out, `\"`...), text), `\"`...)
+		return nil
+	case kindNull, kindBoolean, kindInt, kindLong:
+		return d.fieldValue(i, n)
+	}
+	from := len(d.out)
+	if err := d.fieldValue(i, n); err != nil {
+		return err
+	}
+	plain := len(d.plain)
+	d.plain = append(d.plain, d.out[from:]...)
+	if c := &d.cells[i]; c.in == inOut {
+		*c = cell{span{plain, len(d.plain)}, inPlain}
+	}
+	end := len(d.out)
+	d.out = record.AppendEscaped(d.out[:from], d.plain[plain:])
+	d.base += len(d.out) - end // the limit is one of plain JSON
+	return nil
+}
+
 // Cell is the text of field i of the record: of a string its content, of null
 // nothing, of all else its JSON.
 func (d *Decoder) Cell(i int) []byte {
 	c := d.cells[i]
-	if d.inTexts[i] {
+	text := d.out
+	switch c.in {
+	case inPayload:
 		return d.in[c.from:c.to]
+	case inPlain:
+		text = d.plain
 	}
-	text := d.out[c.from:c.to]
+	text = text[c.from:c.to]
 	if len(text) >= 2 && text[0] == '"' { // an enum, or base64: nothing in it is escaped
 		return text[1 : len(text)-1]
 	}
@@ -123,7 +199,7 @@ func (d *Decoder) header(n *node) error {
 			return err
 		}
 		if i == d.s.commit {
-			d.commit = span{from, len(d.out)}
+			d.commit, d.dated = parseEpoch(d.out[from:], 0)
 		}
 	}
 	return d.endRecord(n)

@@ -94,6 +94,7 @@ func TestFixtures(t *testing.T) {
 		s := fixtureSchema(t, name)
 		d := NewDecoder(s)
 		for i, e := range fixtureEvents(t, name) {
+			bothWays(t, s, nil, e.Payload)
 			line, err := d.Decode(nil, e.Payload)
 			if err != nil {
 				t.Fatalf("%s event %d: %v", name, i, err)

@@ -1,6 +1,7 @@
 package avrojson
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -10,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/twmb/avro"
+
+	"sf2loki/pkg/record"
 )
 
 // maker makes schemas and values of them at random. A value stands beside what
@@ -198,14 +201,13 @@ func TestRandomSchemas(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v: %s", err, text)
 		}
-		d := NewDecoder(s)
 		for range 5 {
 			native, want := made.make()
 			payload, err := oracle.Encode(native)
 			if err != nil {
 				t.Fatalf("%v: %v of %s", err, native, text)
 			}
-			line, err := d.Decode(nil, payload)
+			line, err := bothWays(t, s, nil, payload)
 			if err != nil {
 				t.Fatalf("%v: %x of %s", err, payload, text)
 			}
@@ -220,6 +222,37 @@ func TestRandomSchemas(t *testing.T) {
 			}
 		}
 	}
+}
+
+// bothWays decodes a payload, and sees to it that the escaped form says the same.
+func bothWays(t testing.TB, s *Schema, dst, payload []byte) ([]byte, error) {
+	t.Helper()
+	d, e := NewDecoder(s), NewDecoder(s)
+	line, err := d.Decode(dst, payload)
+	escaped, errEscaped := e.DecodeEscaped(dst, payload)
+	if fmt.Sprint(err) != fmt.Sprint(errEscaped) {
+		t.Fatalf("%x: %v, escaped %v", payload, err, errEscaped)
+	}
+	if err != nil {
+		return line, err
+	}
+	if want := record.AppendEscaped(nil, line[len(dst):]); !bytes.Equal(escaped[len(dst):], want) {
+		t.Fatalf("escaped %s, want %s", escaped[len(dst):], want)
+	}
+	for i := range s.Fields() {
+		if got, want := e.Cell(i), d.Cell(i); !bytes.Equal(got, want) || (got == nil) != (want == nil) {
+			t.Fatalf("cell %d is %q, escaped %q", i, want, got)
+		}
+		at, ok := d.Time(i)
+		if got, has := e.Time(i); got != at || has != ok {
+			t.Fatalf("time %d is %d, escaped %d", i, at, got)
+		}
+	}
+	at, ok := d.CommitTime()
+	if got, has := e.CommitTime(); got != at || has != ok {
+		t.Fatalf("commit time %d, escaped %d", at, got)
+	}
+	return line, nil
 }
 
 // FuzzDecode feeds payloads that may be none: no panic, and what is taken is
@@ -243,7 +276,7 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, which uint8, payload []byte) {
 		i := int(which) % len(schemas)
-		line, err := NewDecoder(schemas[i]).Decode(nil, payload)
+		line, err := bothWays(t, schemas[i], nil, payload)
 		if err != nil {
 			return
 		}
@@ -270,7 +303,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if line, err := NewDecoder(s).Decode(nil, payload); err == nil && !json.Valid(line) {
+		if line, err := bothWays(t, s, nil, payload); err == nil && !json.Valid(line) {
 			t.Fatalf("not JSON: %q", line)
 		}
 	})

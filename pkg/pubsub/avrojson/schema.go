@@ -55,7 +55,9 @@ type node struct {
 type field struct {
 	name   string
 	prefix []byte // what stands in front of the value: `{"Name":` or `,"Name":`
-	node   *node
+	// escaped is the same as the inside of a JSON string.
+	escaped []byte
+	node    *node
 }
 
 // Schema is a record's schema, ready to decode with. It is safe for
@@ -273,7 +275,7 @@ func (p *parser) record(n *node, def *definition, ns string) error {
 			return fmt.Errorf("field %.100q: %w", f.Name, err)
 		}
 		prefix := append(record.AppendString([]byte{open}, []byte(f.Name)), ':')
-		n.fields = append(n.fields, field{name: f.Name, prefix: prefix, node: sub})
+		n.fields = append(n.fields, field{name: f.Name, prefix: prefix, escaped: record.AppendEscaped(nil, prefix), node: sub})
 		open = ','
 	}
 	return nil

@@ -59,7 +59,7 @@ func TestTypes(t *testing.T) {
 			t.Errorf("%s: %v", c.typ, err)
 			continue
 		}
-		line, err := NewDecoder(s).Decode(nil, []byte(c.payload))
+		line, err := bothWays(t, s, nil, []byte(c.payload))
 		if want := `{"v":` + c.want + `}`; err != nil || string(line) != want {
 			t.Errorf("%q of %s is %s, %v; want %s", c.payload, c.typ, line, err, want)
 		}
@@ -90,7 +90,7 @@ func TestInvalidPayloads(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if line, err := NewDecoder(s).Decode([]byte("kept"), []byte(c.payload)); !errors.Is(err, c.want) || string(line) != "kept" {
+		if line, err := bothWays(t, s, []byte("kept"), []byte(c.payload)); !errors.Is(err, c.want) || string(line) != "kept" {
 			t.Errorf("%q of %s is %.40s, %v; want %v", c.payload, c.typ, line, err, c.want)
 		}
 	}
@@ -124,7 +124,7 @@ func TestCarelessSchema(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if line, err := NewDecoder(s).Decode(nil, []byte("\x02a")); string(line) != `{"x y":"a"}` {
+	if line, err := bothWays(t, s, nil, []byte("\x02a")); string(line) != `{"x y":"a"}` {
 		t.Errorf("%s, %v", line, err)
 	}
 }
@@ -145,7 +145,7 @@ func TestNamesStayApart(t *testing.T) {
 		one:   {"\x02q\x02\x02r\x00", `{"a":{"x":"q"},"b":{"x":"r"},"c":null}`},
 		other: {"\x02\x02\x04\x02\x06", `{"a":{"x":1},"b":{"x":2},"c":{"x":3}}`},
 	} {
-		if line, err := NewDecoder(s).Decode(nil, []byte(c[0])); string(line) != c[1] {
+		if line, err := bothWays(t, s, nil, []byte(c[0])); string(line) != c[1] {
 			t.Errorf("%s, %v; want %s", line, err, c[1])
 		}
 	}
@@ -161,7 +161,7 @@ func TestNullNamespace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if line, err := NewDecoder(s).Decode(nil, []byte{0, 0}); string(line) != `{"a":"X","b":"X"}` {
+	if line, err := bothWays(t, s, nil, []byte{0, 0}); string(line) != `{"a":"X","b":"X"}` {
 		t.Errorf("%s, %v", line, err)
 	}
 }

@@ -15,7 +15,7 @@ func (d *Decoder) Time(i int) (int64, bool) {
 	if len(text) == 0 {
 		return 0, false
 	}
-	if d.inTexts[i] {
+	if d.cells[i].in == inPayload {
 		return parseTime(text)
 	}
 	return parseEpoch(text, unitOf(d.s.root.fields[i].node))
@@ -23,10 +23,7 @@ func (d *Decoder) Time(i int) (int64, bool) {
 
 // CommitTime is the commitTimestamp of a change event's header.
 func (d *Decoder) CommitTime() (int64, bool) {
-	if d.commit.to == 0 {
-		return 0, false
-	}
-	return parseEpoch(d.out[d.commit.from:d.commit.to], 0)
+	return d.commit, d.dated
 }
 
 // unitOf is how many nanoseconds one of n is by its logical type; 0: it does
