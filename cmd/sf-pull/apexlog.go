@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"flag"
-	"os"
 	"time"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
@@ -25,40 +24,18 @@ type apexlogFlags struct {
 const longestLog = 20 << 20
 
 func (f *apexlogFlags) register(app *cli.App, fs *flag.FlagSet) {
-	f.feedFlags.register(app, fs, margins{poll: time.Minute, settle: 15 * time.Minute, overlap: 15 * time.Minute})
+	f.registerFeed(app, fs, margins{poll: time.Minute, settle: 15 * time.Minute, overlap: 15 * time.Minute})
 	cli.ListVar(fs, &f.users, "traced-user", "pull the logs of these users only, `IDS` or usernames")
 	cli.SizeVar(fs, &f.maxBody, "max-body", 5<<20, "longest body that becomes a line, `SIZE`")
 	cli.DurationVar(fs, &f.patience, "download-max-age", 24*time.Hour, "give a body up `TIME` after it could first not be downloaded")
 }
 
 func newApexLog(app *cli.App) *ffcli.Command {
-	fs := app.FlagSet("sf-pull apexlog")
-	f := &apexlogFlags{}
-	f.register(app, fs)
-	out := &output{app: app}
-	cmd := &ffcli.Command{
-		Name:       "apexlog",
-		ShortUsage: "sf-pull apexlog [--traced-user ID|USERNAME]... [flags] > records",
-		ShortHelp:  "pull Apex debug logs",
-		FlagSet:    fs,
-		Exec: func(ctx context.Context, args []string) error {
-			given := map[string]bool{}
-			fs.Visit(func(fl *flag.Flag) { given[fl.Name] = true })
-			if err := f.check(args); err != nil {
-				return err
-			}
-			app.Metrics.SetOrg(f.org)
-			return stopped(app, f.run(app.WatchStdout(ctx), app, out, given))
-		},
-	}
-	if !isPlan(app, os.Args[1:]) {
-		app.OnRun(cmd, out.runLine)
-	}
-	return cmd
+	return newPull(app, "apexlog", "sf-pull apexlog [--traced-user ID|USERNAME]... [flags] > records", "pull Apex debug logs", &apexlogFlags{})
 }
 
-func (f *apexlogFlags) check(args []string) error {
-	if err := f.feedFlags.check(args); err != nil {
+func (f *apexlogFlags) check(args []string, _ map[string]bool) error {
+	if err := f.checkFeed(args); err != nil {
 		return err
 	}
 	if f.maxBody < 0 || f.maxBody > longestLog {
@@ -67,41 +44,32 @@ func (f *apexlogFlags) check(args []string) error {
 	return apexlog.CheckUsers(f.users)
 }
 
-func (f *apexlogFlags) run(ctx context.Context, app *cli.App, out *output, given map[string]bool) error {
+func (f *apexlogFlags) run(ctx context.Context, p *pull) error {
 	cfg := apexlog.Config{
 		Users: f.users, Window: f.window(), Lookback: f.lookback, Settle: f.settle, Overlap: f.overlap,
 		Patience: f.patience, MaxBody: f.maxBody, Follow: f.follow, Poll: f.poll,
-		KeyPrefix: f.keyPrefix(), Command: f.command(), Log: app.Log,
+		KeyPrefix: f.keyPrefix(), Command: f.command("apexlog"), Log: p.app.Log,
 	}
-	rules, err := f.config(app, apexlog.SourceLabel)
+	rules, err := f.config(p.app, apexlog.SourceLabel)
 	if err != nil {
 		return err
 	}
 	if f.plan == "static" {
-		return f.print(app, apexlog.StaticPlan(&cfg), nil)
+		return f.print(p.app, apexlog.StaticPlan(&cfg), nil)
 	}
-	r, err := f.prepare(ctx, app, out, apexlog.SourceLabel, rules, given)
+	r, err := p.prepare(ctx, apexlog.SourceLabel, rules)
 	if err != nil {
 		return err
 	}
-	cfg.API, cfg.OrgID, cfg.Resume, cfg.Shape, cfg.Output = r.client, r.orgID, r.resume, r.shape, r.output
+	cfg.API, cfg.OrgID, cfg.Resume, cfg.Shape, cfg.Output = r.client, r.orgID, r.resume, r.shape, feed.Output(r.output)
 	source := apexlog.New(cfg)
 	if f.plan != "" {
 		plan, err := source.Plan(ctx, f.maxAge)
-		return f.print(app, plan, err)
+		return f.print(p.app, plan, err)
 	}
-	observeFeed(app, apexlog.SourceLabel, source.Stats())
-	app.Metrics.Collect(func(s *cli.Samples) { collectBodies(s, source.Stats().Totals()) })
+	observeFeed(p.app, apexlog.SourceLabel, source.Stats())
+	p.app.Metrics.Collect(func(s *cli.Samples) { collectBodies(s, source.Stats().Totals()) })
 	return source.Pull(ctx)
-}
-
-// command is what a command that fetches a log of this org begins with.
-func (f *apexlogFlags) command() string {
-	command := "sf-pull apexlog"
-	if f.org != "" {
-		command += " --org " + f.org
-	}
-	return command
 }
 
 func (f *apexlogFlags) print(app *cli.App, plan *apexlog.Plan, err error) error {

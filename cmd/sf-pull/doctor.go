@@ -169,7 +169,7 @@ func (f *doctorFlags) sources(args []string) ([]string, error) {
 // bus is what is to be looked at on the event bus.
 func (f *doctorFlags) bus(app *cli.App) (pubsub.Config, error) {
 	p := pubsubFlags{
-		orgFlags: f.orgFlags, busFlags: f.busFlags, window: pubsub.MaxWindow,
+		pullFlags: pullFlags{orgFlags: f.orgFlags}, busFlags: f.busFlags, window: pubsub.MaxWindow,
 		topics: pubsub.TopicList{Names: f.topics},
 		replay: string(pubsub.Earliest), lost: string(pubsub.LostEarliest),
 	}

@@ -3,12 +3,12 @@ package main
 import (
 	"context"
 	"flag"
-	"os"
 	"time"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"sf2loki/pkg/cli"
+	"sf2loki/pkg/feed"
 	"sf2loki/pkg/sobject"
 )
 
@@ -26,7 +26,7 @@ type objectsFlags struct {
 const leastBuffer = 1 << 20
 
 func (f *objectsFlags) register(app *cli.App, fs *flag.FlagSet) {
-	f.feedFlags.register(app, fs, margins{poll: 5 * time.Minute, settle: 5 * time.Minute, overlap: 10 * time.Minute})
+	f.registerFeed(app, fs, margins{poll: 5 * time.Minute, settle: 5 * time.Minute, overlap: 10 * time.Minute})
 	f.categoryFlag.register(fs)
 	cli.RepeatVar(fs, &f.names, "object", "objects to pull, `NAME[:FIELD][,big][,poll=TIME]`")
 	fs.IntVar(&f.concurrency, "concurrency", 2, "objects pulled at a time, `N`")
@@ -34,33 +34,12 @@ func (f *objectsFlags) register(app *cli.App, fs *flag.FlagSet) {
 }
 
 func newObjects(app *cli.App) *ffcli.Command {
-	fs := app.FlagSet("sf-pull objects")
-	f := &objectsFlags{}
-	f.register(app, fs)
-	out := &output{app: app}
-	cmd := &ffcli.Command{
-		Name:       "objects",
-		ShortUsage: "sf-pull objects --object NAME[:FIELD][,big][,poll=TIME]... [flags] > records",
-		ShortHelp:  "pull the rows of objects that have a timestamp",
-		FlagSet:    fs,
-		Exec: func(ctx context.Context, args []string) error {
-			given := map[string]bool{}
-			fs.Visit(func(fl *flag.Flag) { given[fl.Name] = true })
-			if err := f.check(args); err != nil {
-				return err
-			}
-			app.Metrics.SetOrg(f.org)
-			return stopped(app, f.run(app.WatchStdout(ctx), app, out, given))
-		},
-	}
-	if !isPlan(app, os.Args[1:]) {
-		app.OnRun(cmd, out.runLine)
-	}
-	return cmd
+	return newPull(app, "objects", "sf-pull objects --object NAME[:FIELD][,big][,poll=TIME]... [flags] > records",
+		"pull the rows of objects that have a timestamp", &objectsFlags{})
 }
 
-func (f *objectsFlags) check(args []string) error {
-	if err := f.feedFlags.check(args); err != nil {
+func (f *objectsFlags) check(args []string, _ map[string]bool) error {
+	if err := f.checkFeed(args); err != nil {
 		return err
 	}
 	f.objects = nil
@@ -86,30 +65,30 @@ func (f *objectsFlags) check(args []string) error {
 	return sobject.CheckObjects(f.objects)
 }
 
-func (f *objectsFlags) run(ctx context.Context, app *cli.App, out *output, given map[string]bool) error {
+func (f *objectsFlags) run(ctx context.Context, p *pull) error {
 	cfg := sobject.Config{
 		Objects: f.objects, Window: f.window(), Lookback: f.lookback, Settle: f.settle, Overlap: f.overlap,
 		Follow: f.follow, Poll: f.poll, Concurrency: f.concurrency, BufferBytes: f.bufferBytes,
-		KeyPrefix: f.keyPrefix(), Log: app.Log,
+		KeyPrefix: f.keyPrefix(), Log: p.app.Log,
 	}
-	rules, err := f.config(app, sobject.SourceLabel)
+	rules, err := f.config(p.app, sobject.SourceLabel)
 	if err != nil {
 		return err
 	}
 	if f.plan == "static" {
-		return f.print(app, sobject.StaticPlan(&cfg), nil)
+		return f.print(p.app, sobject.StaticPlan(&cfg), nil)
 	}
-	r, err := f.prepare(ctx, app, out, sobject.SourceLabel, rules, given)
+	r, err := p.prepare(ctx, sobject.SourceLabel, rules)
 	if err != nil {
 		return err
 	}
-	cfg.API, cfg.OrgID, cfg.Resume, cfg.Shape, cfg.Output = r.client, r.orgID, r.resume, r.shape, r.output
+	cfg.API, cfg.OrgID, cfg.Resume, cfg.Shape, cfg.Output = r.client, r.orgID, r.resume, r.shape, feed.Output(r.output)
 	source := sobject.New(cfg)
 	if f.plan != "" {
 		plan, err := source.Plan(ctx, f.maxAge)
-		return f.print(app, plan, err)
+		return f.print(p.app, plan, err)
 	}
-	observeFeed(app, sobject.SourceLabel, source.Stats())
+	observeFeed(p.app, sobject.SourceLabel, source.Stats())
 	return source.Pull(ctx)
 }
 

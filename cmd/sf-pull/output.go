@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"sf2loki/pkg/cli"
@@ -15,18 +17,62 @@ import (
 
 // output is where records and dead letters go.
 type output struct {
-	app *cli.App
-	mu  sync.Mutex
+	app  *cli.App
+	mu   sync.Mutex
+	work context.Context // ends when there is no more time to write; nil: never
+
+	lost atomic.Pointer[error] // why a line could not be written to its end
+}
+
+// until has writing end some time after ctx, although the pipe does not move.
+func (o *output) until(ctx context.Context, grace time.Duration) {
+	o.work, _ = o.app.Drain(ctx, grace) // ends with the process: the last run line comes after all else
+}
+
+// bounded writes, and gives up when there is no more time. What does not end is
+// left behind, and nothing is written after it.
+func (o *output) bounded(write func() error) error {
+	if why := o.lost.Load(); why != nil {
+		return *why
+	}
+	if o.work == nil {
+		return write()
+	}
+	done := make(chan error, 1)
+	go func() { done <- write() }()
+	select {
+	case err := <-done:
+		return err
+	case <-o.work.Done():
+	}
+	select {
+	case err := <-done: // both had come
+		return err
+	default:
+	}
+	why := context.Cause(o.work)
+	o.lost.Store(&why)
+	return why
+}
+
+// verdict is the error of a run that ended with err.
+func (o *output) verdict(err error) error {
+	if why := o.lost.Load(); why != nil {
+		return *why
+	}
+	return err
 }
 
 // records writes lines to standard output, those of one call together.
 func (o *output) records(lines []byte) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if _, err := o.app.Stdout.Write(lines); err != nil {
-		return sysexits.Wrap(sysexits.IOErr, fmt.Errorf("write records: %w", err))
-	}
-	return nil
+	return o.bounded(func() error {
+		if _, err := o.app.Stdout.Write(lines); err != nil {
+			return sysexits.Wrap(sysexits.IOErr, fmt.Errorf("write records: %w", err))
+		}
+		return nil
+	})
 }
 
 // runLine writes a record that tells of the run's beginning or end.
@@ -56,7 +102,8 @@ func (o *output) letters(fd int, asked bool) (func([]byte) error, error) {
 		return nil, nil
 	}
 	o.app.Log.Info("dead letters go to a descriptor", "fd", fd)
-	return fdio.NewLineWriter(f).Write, nil
+	w := fdio.NewLineWriter(f)
+	return func(line []byte) error { return o.bounded(func() error { return w.Write(line) }) }, nil
 }
 
 func (o *output) of(letter func([]byte) error, org string) eventlog.Output {

@@ -17,9 +17,8 @@ import (
 
 // pubsubFlags are the flags of sf-pull pubsub.
 type pubsubFlags struct {
-	orgFlags
+	pullFlags
 	categoryFlag
-	shapeFlags
 	busFlags
 	topics       pubsub.TopicList
 	managed      string
@@ -28,16 +27,11 @@ type pubsubFlags struct {
 	rediscover   time.Duration
 	maxEvents    int64
 	idleExit     time.Duration
-	resume       string
-	letterFD     int
-	plan         planFlag
 }
 
 func (f *pubsubFlags) register(app *cli.App, fs *flag.FlagSet) {
-	f.orgFlags.register(app, fs)
+	f.pullFlags.register(app, fs)
 	f.categoryFlag.register(fs)
-	f.shapeFlags.register(app, fs)
-	fs.StringVar(&f.lane, "lane", "", "`NAME` of an independent consumer of the same topics")
 	f.busFlags.register(fs)
 	cli.ListVar(fs, &f.topics.Names, "topic", "topics to read, `NAMES` as /event/NAME and /data/NAME, or patterns; '*': all streams of event monitoring")
 	cli.ListVar(fs, &f.topics.Include, "include", "of the discovered topics read only those that fit `PATTERNS`")
@@ -50,47 +44,21 @@ func (f *pubsubFlags) register(app *cli.App, fs *flag.FlagSet) {
 	cli.DurationVar(fs, &f.rediscover, "rediscover", time.Hour, "look for new topics every `TIME`; 0: never")
 	fs.Int64Var(&f.maxEvents, "max-events", 0, "end after `N` events; 0: never")
 	cli.DurationVar(fs, &f.idleExit, "idle-exit", 0, "end when no event has come for `TIME`; 0: never")
-	fs.StringVar(&f.resume, "resume", "", "begin at the positions of the checkpoint document `FILE`, - for standard input")
-	fs.IntVar(&f.letterFD, "dead-letter-fd", defaultLetterFD, "write dead letters to descriptor `N`; -1: among the records")
-	fs.Var(&f.plan, "plan", "print what would be read and read nothing; =static: what the flags alone tell")
 }
 
 func newPubsub(app *cli.App) *ffcli.Command {
-	fs := app.FlagSet("sf-pull pubsub")
-	f := &pubsubFlags{}
-	f.register(app, fs)
-	out := &output{app: app}
-	cmd := &ffcli.Command{
-		Name:       "pubsub",
-		ShortUsage: "sf-pull pubsub --topic NAME|'*'... [flags] > records\n  sf-pull pubsub --managed ID --resume FILE [flags] > records",
-		ShortHelp:  "read topics of the event bus, as events happen",
-		FlagSet:    fs,
-		Exec: func(ctx context.Context, args []string) error {
-			given := map[string]bool{}
-			fs.Visit(func(fl *flag.Flag) { given[fl.Name] = true })
-			if err := f.check(args); err != nil {
-				return err
-			}
-			app.Metrics.SetOrg(f.org)
-			return stopped(app, f.run(app.WatchStdout(ctx), app, out, given))
-		},
-	}
-	if !isPlan(app, os.Args[1:]) {
-		app.OnRun(cmd, out.runLine)
-	}
-	return cmd
+	return newPull(app, "pubsub", "sf-pull pubsub --topic NAME|'*'... [flags] > records\n  sf-pull pubsub --managed ID --resume FILE [flags] > records",
+		"read topics of the event bus, as events happen", &pubsubFlags{})
 }
 
-func (f *pubsubFlags) check(args []string) error {
+func (f *pubsubFlags) check(args []string, _ map[string]bool) error {
 	if err := cli.NoOperands(args); err != nil {
 		return err
 	}
-	if err := f.orgFlags.check(); err != nil {
+	if err := f.pullFlags.check(); err != nil {
 		return err
 	}
 	switch {
-	case f.letterFD < -1 || f.letterFD == 1 || f.letterFD == 2 || f.letterFD == 0:
-		return cli.Usagef("--dead-letter-fd %d: it may be 3 or more, or -1", f.letterFD)
 	case f.window < 1 || f.window > pubsub.MaxWindow:
 		return cli.Usagef("--num-requested %d: it may be 1 to %d", f.window, pubsub.MaxWindow)
 	case f.maxEvents < 0:
@@ -148,51 +116,30 @@ func storedIn(path string) func(key string) (string, bool, error) {
 	}
 }
 
-func (f *pubsubFlags) run(ctx context.Context, app *cli.App, out *output, given map[string]bool) error {
-	cfg, err := f.source(app)
+func (f *pubsubFlags) run(ctx context.Context, p *pull) error {
+	cfg, err := f.source(p.app)
 	if err != nil {
 		return err
 	}
-	rules, err := f.shapeFlags.config(app, pubsub.SourceLabel)
+	rules, err := f.config(p.app, pubsub.SourceLabel)
 	if err != nil {
 		return err
 	}
 	if f.plan == "static" {
-		return f.print(app, pubsub.StaticPlan(&cfg), nil)
+		return f.print(p.app, pubsub.StaticPlan(&cfg), nil)
 	}
-	doc, err := readResume(app, f.resume)
+	r, err := p.prepare(ctx, pubsub.SourceLabel, rules)
 	if err != nil {
-		return err
-	}
-	var letter func([]byte) error
-	if f.plan == "" {
-		if letter, err = out.letters(f.letterFD, given["dead-letter-fd"]); err != nil {
-			return err
-		}
-	}
-	org := newOrgMetrics(app)
-	app.OnReady(func() error {
-		if !org.loggedIn.Load() {
-			return errors.New("not logged in to Salesforce yet")
-		}
-		return nil
-	})
-	client, orgID, err := f.connect(ctx, app, org.hooks)
-	if err != nil {
-		return err
-	}
-	if cfg.Shape, err = f.build(app, rules, pubsub.SourceLabel, f.identity(orgID)); err != nil {
 		return err
 	}
 	silenceGRPC()
-	cfg.API, cfg.OrgID, cfg.Resume = client, orgID, doc.Get
-	cfg.Output = pubsub.Output(out.of(letter, f.org))
+	cfg.API, cfg.OrgID, cfg.Resume, cfg.Shape, cfg.Output = r.client, r.orgID, r.resume, r.shape, pubsub.Output(r.output)
 	source := pubsub.New(cfg)
 	if f.plan != "" {
 		plan, err := source.Plan(ctx)
-		return f.print(app, plan, err)
+		return f.print(p.app, plan, err)
 	}
-	observePubsub(app, source.Stats())
+	observePubsub(p.app, source.Stats())
 	return source.Pull(ctx)
 }
 
