@@ -11,14 +11,16 @@ SEED ?= 1
 FILE_MB ?= 200
 PKG ?= ./...
 STORES ?= s3 gs azblob
+BLOWS ?= 10
 GO ?= go
 
 PROGRAMS = sf-pull loki-push dl-replay ckpt
 RELEASE = $(if $(VERSION),-X sf2loki/pkg/cli.release=$(VERSION))
-SHELLS = $(shell grep -slE '^\#!.*(sh|bash)$$' scripts/* .ci/run) $(wildcard scripts/lib/*.sh)
+SHELLS = $(shell grep -slE '^\#!.*(sh|bash)$$' scripts/* scripts/packages/* .ci/run) $(wildcard scripts/lib/*.sh)
 COMPLETIONS = $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+UNITS = $(DESTDIR)$(PREFIX)/lib/systemd/system
 
-.PHONY: all build test test-stores check lint generate fuzz chaos large bench demo install uninstall dist clean help
+.PHONY: all build test test-stores test-kube check lint generate fuzz chaos large bench sizes demo install uninstall dist packages clean help
 
 all: build
 
@@ -31,6 +33,10 @@ test: ## run all tests
 
 test-stores: ## test stores and leases on real servers, STORES (s3 gs azblob)
 	STORES='$(STORES)' $(GO) test -p 1 -tags stores -run 'Servers' -count=1 ./pkg/checkpoint ./pkg/lease
+
+test-kube: ## test leases on a real kube-apiserver (built once, 10 minutes; needs etcd)
+	tools=$$(scripts/test-tools kube-apiserver) && \
+		KUBE_APISERVER="$$tools/kube-apiserver" $(GO) test -tags kube -run 'Kube' -count=1 -v -timeout 20m ./cmd/ckpt -blows $(BLOWS)
 
 check: lint ## lint, and all tests under the race detector
 	GORACE=atexit_sleep_ms=0 $(GO) test -race $(PKG)
@@ -62,6 +68,9 @@ large: ## push a file of FILE_MB (200) into a simulated Loki and into VictoriaLo
 bench: ## run the benchmarks that match BENCH
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem $(PKG)
 
+sizes: ## sizes of the programs, with and without each SDK, and how fast ckpt starts
+	scripts/sizes
+
 demo: build ## pull from a simulated org, push, repair and replay
 	PATH="$(CURDIR)/bin:$$PATH" scripts/demo
 
@@ -75,14 +84,25 @@ install: build ## install programs, manual pages, completions (DESTDIR, PREFIX)
 		section='$(DESTDIR)$(MANDIR)/man'$${page##*.}; \
 		install -d "$$section" && install -m 644 "$$page" "$$section" || exit 1; \
 	done
+	install -d '$(UNITS)' '$(UNITS)/../../sysusers.d' '$(UNITS)/../../tmpfiles.d'
+	for unit in scripts/systemd/*.service scripts/systemd/*.timer; do \
+		sed 's,/usr/bin/,$(BINDIR)/,' "$$unit" >'$(UNITS)/'$${unit##*/} || exit 1; \
+	done
+	install -m 644 scripts/systemd/sysusers.d/*.conf '$(UNITS)/../../sysusers.d'
+	install -m 644 scripts/systemd/tmpfiles.d/*.conf '$(UNITS)/../../tmpfiles.d'
 
 uninstall: ## remove what install installed
+	for unit in scripts/systemd/*.service scripts/systemd/*.timer; do rm -f '$(UNITS)/'$${unit##*/}; done
+	rm -f '$(UNITS)/../../sysusers.d/sf2loki.conf' '$(UNITS)/../../tmpfiles.d/sf2loki.conf'
 	rm -rf '$(DESTDIR)$(BINDIR)/../lib/sf2loki'
 	rm -f $(PROGRAMS:%='$(DESTDIR)$(BINDIR)/%') '$(DESTDIR)$(BINDIR)/sf2loki' $(PROGRAMS:%='$(COMPLETIONS)/%')
 	for page in man/*; do rm -f '$(DESTDIR)$(MANDIR)/man'$${page##*.}/$${page##*/}; done
 
 dist: ## reproducible release tarballs in dist/ (VERSION, SOURCE_DATE_EPOCH)
 	VERSION='$(VERSION)' scripts/dist
+
+packages: ## the same, and .deb, .rpm and what they are made of
+	VERSION='$(VERSION)' scripts/dist packages
 
 clean: ## remove what was built
 	rm -rf bin dist
