@@ -75,6 +75,8 @@ type Org struct {
 	nextID   int
 	skew     time.Duration
 
+	rotations int // of secret and key
+
 	buses     []*Bus
 	announced []string // objects that only describe shows
 }
@@ -169,7 +171,7 @@ func (o *Org) Close() {
 
 // PrivateKeyPEM is the key that the org's app trusts, PKCS #8.
 func (o *Org) PrivateKeyPEM() string {
-	der, err := x509.MarshalPKCS8PrivateKey(o.key)
+	der, err := x509.MarshalPKCS8PrivateKey(o.privateKey())
 	if err != nil {
 		panic(fmt.Sprintf("sftest: %v", err))
 	}

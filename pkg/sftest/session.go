@@ -70,7 +70,7 @@ const maxAhead = 3 * time.Minute
 func (o *Org) checkAssertion(text string) string {
 	var claims jwt.MapClaims
 	_, err := jwt.NewParser(jwt.WithValidMethods([]string{"RS256"}), jwt.WithoutClaimsValidation(), jwt.WithJSONNumber()).
-		ParseWithClaims(text, &claims, func(*jwt.Token) (any, error) { return &o.key.PublicKey, nil })
+		ParseWithClaims(text, &claims, func(*jwt.Token) (any, error) { return &o.privateKey().PublicKey, nil })
 	if err != nil {
 		return "token_err_assertion_invalid.json"
 	}
@@ -101,7 +101,7 @@ func (o *Org) checkSecret(id, secret string) string {
 		return "token_err_wrong_domain.json"
 	case id != o.ClientID:
 		return "token_err_client_id.json"
-	case secret != o.ClientSecret:
+	case secret != o.secret():
 		return "token_err_client_secret.json"
 	case o.cfg.NoRunAsUser:
 		return "token_err_no_client_credentials_user.json"
