@@ -15,6 +15,7 @@ import (
 	"sf2loki/pkg/record"
 	"sf2loki/pkg/shape"
 	"sf2loki/pkg/sysexits"
+	"sf2loki/pkg/tally"
 )
 
 const (
@@ -56,8 +57,9 @@ type emitter struct {
 	passed []byte // replay id of the last event, when it was left out
 	origin []byte
 	rec    record.Record
-	counts map[string]*Count
-	taken  int // events since the last flush, and their bytes
+	counts map[string]*tally.Count
+	moved  bool // an event has been taken since the last flush
+	taken  int  // events since the last flush, and their bytes
 	size   int
 
 	failedInARow int // responses with events none of which could be decoded
@@ -83,7 +85,7 @@ func (d *decoding) decode(dst, payload []byte) ([]byte, error) {
 
 func newEmitter(s *Source, topic string, inbox *inbox) *emitter {
 	e := &emitter{s: s, topic: topic, inbox: inbox, key: []byte(s.key(topic)), tokens: newTokens(s.cfg.OrgID), seen: newRing(recentEvents),
-		decodings: map[string]*decoding{}, counts: map[string]*Count{}}
+		decodings: map[string]*decoding{}, counts: map[string]*tally.Count{}}
 	e.eventType, e.severally = eventType(topic)
 	return e
 }
@@ -222,7 +224,7 @@ func (e *emitter) write(ev *eventbus.ConsumerEvent, d *decoding) {
 	}
 	c.Read++
 	c.Bytes += int64(len(ev.GetEvent().GetPayload()))
-	e.s.moved()
+	e.moved = true
 	switch {
 	case !d.columns.Take(d.dec):
 		c.Filtered++
@@ -422,22 +424,22 @@ func (e *emitter) letter(l *record.Letter) error {
 	if out.Letter == nil {
 		begin := len(e.block)
 		e.block = record.AppendLetter(e.block, &e.rec, l)
-		e.s.stats.letter(string(l.Reason), len(e.block)-begin)
+		e.s.stats.Letter(string(l.Reason), len(e.block)-begin)
 		return nil
 	}
 	line := record.AppendLetter(nil, &e.rec, l)
 	if err := out.Letter(line); err != nil {
-		e.s.stats.change(func(t *Totals) { t.LetterErrors++ })
+		e.s.stats.Change(func(t *tally.Totals) { t.LetterErrors++ })
 		return sysexits.Wrap(sysexits.IOErr, fmt.Errorf("write a dead letter: %w", err))
 	}
-	e.s.stats.letter(string(l.Reason), len(line))
+	e.s.stats.Letter(string(l.Reason), len(line))
 	return nil
 }
 
-func (e *emitter) count(eventType string) *Count {
+func (e *emitter) count(eventType string) *tally.Count {
 	c := e.counts[eventType]
 	if c == nil {
-		c = &Count{EventType: eventType}
+		c = &tally.Count{EventType: eventType}
 		e.counts[eventType] = c
 	}
 	return c
@@ -458,13 +460,17 @@ func (e *emitter) flush() error {
 	}
 	for _, c := range e.counts {
 		if c.Read+c.Gaps > 0 {
-			e.s.stats.add(c)
-			*c = Count{EventType: c.EventType}
+			e.s.stats.Add(c)
+			*c = tally.Count{EventType: c.EventType}
 		}
 	}
 	if e.taken > 0 {
 		e.inbox.done(e.taken, e.size)
 		e.taken, e.size = 0, 0
+	}
+	if e.moved {
+		e.s.moved()
+		e.moved = false
 	}
 	return nil
 }

@@ -123,7 +123,7 @@ func (d *Decoder) fieldValue(i int, n *node) error {
 }
 
 // escapedField appends field i of the record, escaped. Texts are escaped twice
-// at once and numbers are as they are; all else is escaped when it is there.
+// at once, numbers are as they are; what holds quotes is escaped when it is there.
 func (d *Decoder) escapedField(i int) error {
 	f := &d.s.root.fields[i]
 	d.out = append(d.out, f.escaped...)
@@ -134,8 +134,7 @@ func (d *Decoder) escapedField(i int) error {
 			return err
 		}
 	}
-	switch n.kind {
-	case kindString:
+	if n.kind == kindString {
 		text, err := d.bytes()
 		if err != nil {
 			return err
@@ -143,12 +142,13 @@ func (d *Decoder) escapedField(i int) error {
 		d.cells[i] = cell{span{d.pos - len(text), d.pos}, inPayload}
 		d.out = append(record.AppendTwice(append(d.out, `\"`...), text), `\"`...)
 		return nil
-	case kindNull, kindBoolean, kindInt, kindLong:
-		return d.fieldValue(i, n)
 	}
 	from := len(d.out)
 	if err := d.fieldValue(i, n); err != nil {
 		return err
+	}
+	if c := d.out[from]; c != '"' && c != '{' && c != '[' {
+		return nil
 	}
 	plain := len(d.plain)
 	d.plain = append(d.plain, d.out[from:]...)
