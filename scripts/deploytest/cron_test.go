@@ -6,9 +6,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
-
-	"sf2loki/pkg/sftest"
 )
 
 // job is a line of a crontab of the system.
@@ -80,8 +77,7 @@ func TestCron(t *testing.T) {
 		t.Logf("the shell is %s, %v", target, err)
 	}
 	b.publish(3, 30)
-	day := time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, -3)
-	b.org.AddHour(sftest.Hour{Type: "Login", Start: day.Add(10 * time.Hour), Rows: 20}, func(f *sftest.LogFile) { f.Created = day.Add(12 * time.Hour) })
+	b.threeDaysAgo(20)
 	run := func(j job) {
 		t.Helper()
 		if j.user != "sf2loki" {

@@ -93,6 +93,12 @@ func (b *bench) publish(ago, rows int) {
 	b.rows += rows
 }
 
+// threeDaysAgo adds an hour that only a backfill finds.
+func (b *bench) threeDaysAgo(rows int) {
+	day := time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, -3)
+	b.org.AddHour(sftest.Hour{Type: "Login", Start: day.Add(10 * time.Hour), Rows: rows}, func(f *sftest.LogFile) { f.Created = day.Add(12 * time.Hour) })
+}
+
 // sh runs a script that has to end with status.
 func (b *bench) sh(status int, path, script string) string {
 	b.t.Helper()
