@@ -10,6 +10,7 @@ import (
 	"sf2loki/pkg/apexlog"
 	"sf2loki/pkg/cli"
 	"sf2loki/pkg/feed"
+	"sf2loki/pkg/tally"
 )
 
 // apexlogFlags are the flags of sf-pull apexlog.
@@ -67,8 +68,10 @@ func (f *apexlogFlags) run(ctx context.Context, p *pull) error {
 		plan, err := source.Plan(ctx, f.maxAge)
 		return f.print(p.app, plan, err)
 	}
-	observeFeed(p.app, apexlog.SourceLabel, source.Stats())
-	p.app.Metrics.Collect(func(s *cli.Samples) { collectBodies(s, source.Stats().Totals()) })
+	observe(p.app, apexlog.SourceLabel, source.Stats().Totals, func(s *cli.Samples, t tally.Totals) {
+		collectRows(s, apexlog.SourceLabel, t)
+		collectBodies(s, t)
+	})
 	return source.Pull(ctx)
 }
 
@@ -78,25 +81,4 @@ func (f *apexlogFlags) print(app *cli.App, plan *apexlog.Plan, err error) error 
 	}
 	plan.Org, plan.Lane, plan.MaxAge = f.org, f.lane, cli.FormatDuration(f.maxAge)
 	return printJSON(app, plan)
-}
-
-// collectBodies are the counters of bodies.
-func collectBodies(s *cli.Samples, t feed.Totals) {
-	logs, bytes := int64(0), int64(0)
-	for _, c := range t.Types {
-		logs += c.Written
-		bytes += c.Bytes
-	}
-	s.Counter("apexlog_logs_ingested_total", "Debug logs that became records.", float64(logs))
-	s.Counter("apexlog_download_bytes_total", "Bytes of bodies downloaded.", float64(bytes))
-	for _, reason := range []string{"size", "download_error", "gone"} {
-		s.Counter("apexlog_bodies_skipped_total", "Debug logs written without their bodies.", float64(t.BodiesSkipped[reason]), "reason", reason)
-	}
-	failed := map[string]int64{"transport": 0}
-	for reason, n := range t.DownloadErrors {
-		failed[reason] = n
-	}
-	for reason, n := range failed {
-		s.Counter("apexlog_download_errors_total", "Bodies that could not be had.", float64(n), "reason", reason)
-	}
 }

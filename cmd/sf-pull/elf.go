@@ -147,7 +147,7 @@ func (f *elfFlags) pullFiles(ctx context.Context, p *pull) error {
 		plan, err := source.Plan()
 		return f.print(p.app, plan, err)
 	}
-	observe(p.app, source.Stats())
+	observe(p.app, elfSource, source.Stats().Totals, collectFiles)
 	return source.Pull(ctx)
 }
 
@@ -176,7 +176,7 @@ func (f *elfFlags) pullOrg(ctx context.Context, p *pull) error {
 		plan, err := source.Plan(ctx, f.maxAge)
 		return f.print(p.app, plan, err)
 	}
-	observe(p.app, source.Stats())
+	observe(p.app, elfSource, source.Stats().Totals, collectFiles)
 	return source.Pull(ctx)
 }
 

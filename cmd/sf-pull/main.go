@@ -7,13 +7,13 @@ import (
 	"golang.org/x/term"
 
 	"sf2loki/pkg/cli"
-	"sf2loki/pkg/eventlog"
+	"sf2loki/pkg/tally"
 )
 
 func main() { cli.Main("sf-pull", newRoot) }
 
 func newRoot(app *cli.App) *ffcli.Command {
-	app.Account(accountRow(eventlog.Count{}))
+	app.Account(accountRow(tally.Count{}))
 	root := &ffcli.Command{
 		Name:       "sf-pull",
 		ShortUsage: "sf-pull SOURCE [flags] > records",

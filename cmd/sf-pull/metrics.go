@@ -5,40 +5,65 @@ import (
 	"sync/atomic"
 
 	"sf2loki/pkg/cli"
-	"sf2loki/pkg/eventlog"
+	"sf2loki/pkg/pubsub"
 	"sf2loki/pkg/record"
 	"sf2loki/pkg/salesforce"
+	"sf2loki/pkg/tally"
 )
 
 const elfSource = "eventlogfile"
 
 // observe has the counters of a source in the metrics, the status snapshot and
-// the account.
-func observe(app *cli.App, stats *eventlog.Stats) {
-	app.Metrics.Collect(func(s *cli.Samples) { collect(s, stats.Totals()) })
-	app.OnUSR1(func() any { return stats.Totals() })
-	app.Report(func() []cli.ReportRow { return report(stats) })
+// the account. more adds the metrics of this source alone.
+func observe(app *cli.App, source string, totals func() tally.Totals, more func(s *cli.Samples, t tally.Totals)) {
+	app.Metrics.Collect(func(s *cli.Samples) {
+		t := totals()
+		collect(s, source, t)
+		more(s, t)
+	})
+	app.OnUSR1(func() any { return totals() })
+	app.Report(func() []cli.ReportRow { return report(source, totals()) })
 }
 
-func collect(s *cli.Samples, t eventlog.Totals) {
+// collect are the metrics that every source has.
+func collect(s *cli.Samples, source string, t tally.Totals) {
+	fallbacks := int64(0)
 	for _, c := range t.Types {
-		byType := []string{"source", elfSource, "event_type", c.EventType}
-		s.Counter("events_ingested_total", "Rows that became records.", float64(c.Written), byType...)
-		s.Counter("entries_sampled_out_total", "Rows left out by sampling.", float64(c.SampledOut), byType...)
+		byType := []string{"source", source, "event_type", c.EventType}
+		s.Counter("events_ingested_total", "Events that became records.", float64(c.Written), byType...)
+		s.Counter("entries_sampled_out_total", "Events left out by sampling.", float64(c.SampledOut), byType...)
+		fallbacks += c.Fallbacks
+	}
+	s.Counter("timestamp_fallbacks_total", "Events without a time of their own.", float64(fallbacks), "source", source)
+	s.Counter("checkpoint_load_errors_total", "Stored positions that could not be used.", float64(t.LoadErrors), "source", source)
+	bytes := int64(0)
+	for _, reason := range []record.Reason{record.DecodeError, record.SourceGap} {
+		l := t.Letters[string(reason)]
+		bytes += l.Bytes
+		s.Counter("deadletter_entries_written_total", "Dead letters written.", float64(l.Entries), "reason", string(reason))
+	}
+	s.Counter("deadletter_bytes_written_total", "Bytes of dead letters written.", float64(bytes))
+	s.Counter("deadletter_write_errors_total", "Dead letters that could not be written.", float64(t.LetterErrors))
+}
+
+// collectPolls are the metrics of sources that are asked by queries.
+func collectPolls(s *cli.Samples, source string, t tally.Totals) {
+	for _, c := range t.Types {
+		byObject := []string{"source", source, "object", c.EventType}
+		s.Gauge("watermark_timestamp_seconds", "Time that the position has reached; 0: none yet.", float64(c.Position)/1e9, byObject...)
+		s.Counter("soql_poll_errors_total", "Queries that failed.", float64(t.PollErrors[c.EventType]), byObject...)
+	}
+}
+
+// collectFiles are the metrics of event log files.
+func collectFiles(s *cli.Samples, t tally.Totals) {
+	collectPolls(s, elfSource, t)
+	for _, c := range t.Types {
 		s.Counter("eventlogfile_files_processed_total", "Files read to their end.", float64(c.Files), "event_type", c.EventType)
 		s.Counter("eventlogfile_rows_ingested_total", "Rows of files that became records.", float64(c.Written), "event_type", c.EventType)
 		s.Counter("eventlogfile_download_bytes_total", "Bytes of files downloaded.", float64(c.Bytes), "event_type", c.EventType)
-		s.Gauge("watermark_timestamp_seconds", "CreatedDate of the file that the position has reached; 0: none yet.", float64(c.Position)/1e9,
-			"source", elfSource, "object", c.EventType)
-		s.Counter("soql_poll_errors_total", "Queries that failed.", float64(t.PollErrors[c.EventType]), "source", elfSource, "object", c.EventType)
 	}
 	s.Counter("soql_poll_errors_total", "Queries that failed.", float64(t.PollErrors["discovery"]), "source", elfSource, "object", "discovery")
-	fallbacks := int64(0)
-	for _, c := range t.Types {
-		fallbacks += c.Fallbacks
-	}
-	s.Counter("timestamp_fallbacks_total", "Rows without a time of their own.", float64(fallbacks), "source", elfSource)
-	s.Counter("checkpoint_load_errors_total", "Stored positions that could not be used.", float64(t.LoadErrors), "source", elfSource)
 	s.Counter("decode_errors_total", "Stretches of files that are no rows.", float64(t.Letters[string(record.DecodeError)].Entries), "reason", "csv", "topic", "")
 	s.Gauge("eventlogfile_cycle_seconds", "Duration of the last pass.", t.Cycle.Seconds())
 	downloadErrors := map[string]int64{"listing": 0, "transport": 0, "incomplete": 0}
@@ -48,16 +73,35 @@ func collect(s *cli.Samples, t eventlog.Totals) {
 	for reason, n := range downloadErrors {
 		s.Counter("eventlogfile_download_errors_total", "Files or listings that could not be had.", float64(n), "reason", reason)
 	}
-	for _, reason := range []record.Reason{record.DecodeError, record.SourceGap} {
-		l := t.Letters[string(reason)]
-		s.Counter("deadletter_entries_written_total", "Dead letters written.", float64(l.Entries), "reason", string(reason))
+}
+
+// collectRows are the metrics of objects and debug logs.
+func collectRows(s *cli.Samples, source string, t tally.Totals) {
+	collectPolls(s, source, t)
+	for _, c := range t.Types {
+		s.Counter("watermark_stalls_total", "Passes that could not get past a time.", float64(t.Stalls[c.EventType]), "source", source, "object", c.EventType)
 	}
-	bytes := int64(0)
-	for _, l := range t.Letters {
-		bytes += l.Bytes
+}
+
+// collectBodies are the metrics of the bodies of debug logs.
+func collectBodies(s *cli.Samples, t tally.Totals) {
+	logs, bytes := int64(0), int64(0)
+	for _, c := range t.Types {
+		logs += c.Written
+		bytes += c.Bytes
 	}
-	s.Counter("deadletter_bytes_written_total", "Bytes of dead letters written.", float64(bytes))
-	s.Counter("deadletter_write_errors_total", "Dead letters that could not be written.", float64(t.LetterErrors))
+	s.Counter("apexlog_logs_ingested_total", "Debug logs that became records.", float64(logs))
+	s.Counter("apexlog_download_bytes_total", "Bytes of bodies downloaded.", float64(bytes))
+	for _, reason := range []string{"size", "download_error", "gone"} {
+		s.Counter("apexlog_bodies_skipped_total", "Debug logs written without their bodies.", float64(t.BodiesSkipped[reason]), "reason", reason)
+	}
+	failed := map[string]int64{"transport": 0}
+	for reason, n := range t.DownloadErrors {
+		failed[reason] = n
+	}
+	for reason, n := range failed {
+		s.Counter("apexlog_download_errors_total", "Bodies that could not be had.", float64(n), "reason", reason)
+	}
 }
 
 // orgMetrics are the counters of the client, and whether it has ever logged in.
@@ -102,21 +146,28 @@ func newOrgMetrics(app *cli.App) *orgMetrics {
 }
 
 // report is the account of the run.
-func report(stats *eventlog.Stats) []cli.ReportRow {
+func report(source string, t tally.Totals) []cli.ReportRow {
 	rows := []cli.ReportRow{}
-	for _, c := range stats.Totals().Types {
+	for _, c := range t.Types {
 		row := accountRow(c)
-		row.Info = append([]cli.Count{{Name: "files", N: c.Files}}, row.Info...)
+		row.Source = source
+		switch source {
+		case elfSource:
+			row.Info = append([]cli.Count{{Name: "files", N: c.Files}}, row.Info...)
+		case pubsub.SourceLabel:
+		default:
+			row.Info = append([]cli.Count{{Name: "queries", N: c.Queries}}, row.Info...)
+		}
 		rows = append(rows, row)
 	}
 	return rows
 }
 
 // accountRow is the account of one event type.
-func accountRow(c eventlog.Count) cli.ReportRow {
+func accountRow(c tally.Count) cli.ReportRow {
 	return cli.ReportRow{
-		Source: elfSource, EventType: c.EventType,
-		In: cli.Count{Name: "read", N: c.Read},
+		EventType: c.EventType,
+		In:        cli.Count{Name: "read", N: c.Read},
 		Out: []cli.Count{
 			{Name: "written", N: c.Written}, {Name: "filtered", N: c.Filtered}, {Name: "sampled_out", N: c.SampledOut},
 			{Name: "skipped_duplicate", N: c.SkippedDuplicate}, {Name: "dead_lettered", N: c.DeadLettered},

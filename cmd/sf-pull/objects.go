@@ -10,6 +10,7 @@ import (
 	"sf2loki/pkg/cli"
 	"sf2loki/pkg/feed"
 	"sf2loki/pkg/sobject"
+	"sf2loki/pkg/tally"
 )
 
 // objectsFlags are the flags of sf-pull objects.
@@ -88,7 +89,7 @@ func (f *objectsFlags) run(ctx context.Context, p *pull) error {
 		plan, err := source.Plan(ctx, f.maxAge)
 		return f.print(p.app, plan, err)
 	}
-	observeFeed(p.app, sobject.SourceLabel, source.Stats())
+	observe(p.app, sobject.SourceLabel, source.Stats().Totals, func(s *cli.Samples, t tally.Totals) { collectRows(s, sobject.SourceLabel, t) })
 	return source.Pull(ctx)
 }
 

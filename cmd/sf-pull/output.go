@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"sync"
@@ -111,4 +112,11 @@ func (o *output) of(letter func([]byte) error, org string) eventlog.Output {
 		Records: o.records, Letter: letter,
 		RunID: o.app.RunID(), Instance: o.app.Instance, Org: org, Now: time.Now,
 	}
+}
+
+// printJSON prints one object on standard output.
+func printJSON(app *cli.App, v any) error {
+	enc := json.NewEncoder(app.Stdout)
+	enc.SetEscapeHTML(false)
+	return sysexits.Wrap(sysexits.IOErr, enc.Encode(v))
 }

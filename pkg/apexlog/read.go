@@ -15,6 +15,7 @@ import (
 	"sf2loki/pkg/record"
 	"sf2loki/pkg/salesforce"
 	"sf2loki/pkg/shape"
+	"sf2loki/pkg/tally"
 )
 
 // columns are the fields of a log, in the order of its line when it has no body.
@@ -67,7 +68,7 @@ func (s *Source) read(ctx context.Context, at place, upper int64) error {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			s.stats.Change(func(t *feed.Totals) { t.PollErrors[EventType]++ })
+			s.stats.Change(func(t *tally.Totals) { t.PollErrors[EventType]++ })
 			return fmt.Errorf("list debug logs: %w", err)
 		}
 		from := at
@@ -90,7 +91,7 @@ func (s *Source) read(ctx context.Context, at place, upper int64) error {
 			return s.missed()
 		}
 		if at == from {
-			s.stats.Change(func(t *feed.Totals) { t.Stalls[EventType]++ })
+			s.stats.Change(func(t *tally.Totals) { t.Stalls[EventType]++ })
 			return &feed.OddAnswer{Text: "a full page of debug logs does not lead past " + feed.DateTime(at.time)}
 		}
 	}
@@ -254,7 +255,7 @@ type brokenOff struct{ error }
 func (b *brokenOff) Unwrap() error { return b.error }
 
 func (s *Source) countSkipped(reason string) {
-	s.stats.Change(func(t *feed.Totals) { t.BodiesSkipped[reason]++ })
+	s.stats.Change(func(t *tally.Totals) { t.BodiesSkipped[reason]++ })
 }
 
 // failed judges a body that could not be had.
@@ -291,7 +292,7 @@ func (s *Source) countFailure(status int) {
 	if status != 0 {
 		reason = fmt.Sprintf("HTTP %d", status)
 	}
-	s.stats.Change(func(t *feed.Totals) { t.DownloadErrors[reason]++ })
+	s.stats.Change(func(t *tally.Totals) { t.DownloadErrors[reason]++ })
 }
 
 // hold notes, in the position too, since when the body of l has been failing.

@@ -19,6 +19,7 @@ import (
 	"sf2loki/pkg/salesforce"
 	"sf2loki/pkg/shape"
 	"sf2loki/pkg/sysexits"
+	"sf2loki/pkg/tally"
 )
 
 // SourceLabel is what every record of this source has in the label source, and
@@ -69,7 +70,7 @@ type Source struct {
 
 	cfg   Config
 	log   *slog.Logger
-	stats *feed.Stats
+	stats *tally.Stats
 	key   string
 	users []string // ids
 	emit  *feed.Emitter
@@ -87,7 +88,7 @@ func New(cfg Config) *Source {
 		cfg.Remember = 1 << 16
 	}
 	key := Key(cfg.KeyPrefix, cfg.Window)
-	s := &Source{cfg: cfg, log: cfg.Log, stats: feed.NewStats(), key: key}
+	s := &Source{cfg: cfg, log: cfg.Log, stats: tally.New(), key: key}
 	if cfg.Shape != nil {
 		s.rows.shape, s.rows.typ = cfg.Shape, cfg.Shape.Type(SourceLabel, EventType)
 		s.emit = feed.NewEmitter(&s.cfg.Output, s.stats, key, EventType, s.rows.typ.Labels())
@@ -99,7 +100,7 @@ func New(cfg Config) *Source {
 func Key(prefix string, w feed.Window) string { return prefix + w.Prefix() + SourceLabel }
 
 // Stats are the counters of the run.
-func (s *Source) Stats() *feed.Stats { return s.stats }
+func (s *Source) Stats() *tally.Stats { return s.stats }
 
 // Pull makes one pass over the logs, or with Follow one after the other until
 // ctx ends, whose cause it then returns.
@@ -164,7 +165,7 @@ func (s *Source) prepare(ctx context.Context) error {
 	track, err := feed.Open(terms, feed.NewMemory(s.cfg.Remember), text, stored, s.cfg.API.Now())
 	switch {
 	case feed.IsUseless(err):
-		s.stats.Change(func(t *feed.Totals) { t.LoadErrors++ })
+		s.stats.Change(func(t *tally.Totals) { t.LoadErrors++ })
 		s.log.Warn("a stored position cannot be used", "key", s.key, "err", err)
 	case err != nil:
 		return fmt.Errorf("%s: %w", s.key, err)
@@ -236,7 +237,7 @@ func (s *Source) note(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
 	}
-	s.stats.Change(func(t *feed.Totals) {
+	s.stats.Change(func(t *tally.Totals) {
 		delete(t.Waiting, EventType)
 		if err != nil {
 			t.Waiting[EventType] = err.Error()
@@ -247,7 +248,7 @@ func (s *Source) note(ctx context.Context, err error) {
 		s.failures = 0
 		return
 	case feed.Judge(err) == feed.Throttle:
-		s.stats.Change(func(t *feed.Totals) { t.Throttled++ })
+		s.stats.Change(func(t *tally.Totals) { t.Throttled++ })
 		if s.cfg.Follow {
 			s.log.Warn("Salesforce's limits end this cycle; the next one goes on", "err", err)
 		}

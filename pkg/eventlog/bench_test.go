@@ -2,7 +2,6 @@ package eventlog
 
 import (
 	"bytes"
-	"context"
 	"encoding/csv"
 	"encoding/json"
 	"io"
@@ -13,11 +12,12 @@ import (
 
 	"sf2loki/pkg/record"
 	"sf2loki/pkg/shape"
+	"sf2loki/pkg/tally"
 )
 
 // sample is a file of some megabytes: the rows of a fixture over and over, each
 // time a day later, or all on one day and so out of order.
-func sample(b *testing.B, size int, ordered bool) []byte {
+func sample(b testing.TB, size int, ordered bool) []byte {
 	b.Helper()
 	data, err := os.ReadFile("testdata/RestApi.csv")
 	if err != nil {
@@ -104,18 +104,8 @@ func BenchmarkRecords(b *testing.B) {
 
 func benchRecords(b *testing.B, sh *shape.Shape, data []byte) {
 	out := &Output{Records: func([]byte) error { return nil }, Now: time.Now}
-	e := newEmitter(out, newStats(), sh, newSorter(b.TempDir(), DefaultRowLimit))
-	perCPU(b, len(data), func() {
-		body := body{bytes.NewReader(data), int64(len(data))}
-		v, err := look(context.Background(), body, DefaultRowLimit, nil)
-		if err != nil {
-			b.Fatal(err)
-		}
-		p := &parcel{key: []byte("file:x"), name: "x", body: body, token: fileToken(body.size, v.sum)}
-		if err := e.file(context.Background(), p, v); err != nil {
-			b.Fatal(err)
-		}
-	})
+	e := newEmitter(out, tally.New(), sh, newSorter(b.TempDir(), DefaultRowLimit))
+	perCPU(b, len(data), func() { writeFile(b, e, data) })
 }
 
 // standardRecords makes the same records with encoding/csv and encoding/json.

@@ -13,6 +13,7 @@ import (
 	"sf2loki/pkg/record"
 	"sf2loki/pkg/shape"
 	"sf2loki/pkg/sysexits"
+	"sf2loki/pkg/tally"
 )
 
 // sourceLabel is what every record of this source has in the label source.
@@ -52,7 +53,7 @@ type parcel struct {
 // emitter turns the rows of files into records. Each goroutine has its own.
 type emitter struct {
 	out    *Output
-	stats  *Stats
+	stats  *tally.Stats
 	shape  *shape.Shape
 	sorter *sorter
 
@@ -64,10 +65,10 @@ type emitter struct {
 	wide   wideRow
 
 	typ   *shape.Type
-	count Count // of what is in the block, and its event type
+	count tally.Count // of what is in the block, and its event type
 }
 
-func newEmitter(out *Output, stats *Stats, sh *shape.Shape, sorter *sorter) *emitter {
+func newEmitter(out *Output, stats *tally.Stats, sh *shape.Shape, sorter *sorter) *emitter {
 	return &emitter{out: out, stats: stats, shape: sh, sorter: sorter}
 }
 
@@ -272,15 +273,15 @@ func (e *emitter) letter(l *record.Letter) error {
 	if e.out.Letter == nil {
 		begin := len(e.block)
 		e.block = record.AppendLetter(e.block, &e.rec, l)
-		e.stats.letter(string(l.Reason), len(e.block)-begin)
+		e.stats.Letter(string(l.Reason), len(e.block)-begin)
 		return nil
 	}
 	line := record.AppendLetter(nil, &e.rec, l)
 	if err := e.out.Letter(line); err != nil {
-		e.stats.change(func(t *Totals) { t.LetterErrors++ })
+		e.stats.Change(func(t *tally.Totals) { t.LetterErrors++ })
 		return sysexits.Wrap(sysexits.IOErr, fmt.Errorf("write a dead letter: %w", err))
 	}
-	e.stats.letter(string(l.Reason), len(line))
+	e.stats.Letter(string(l.Reason), len(line))
 	return nil
 }
 
@@ -301,9 +302,9 @@ func (e *emitter) flush() error {
 		e.block = nil
 	}
 	e.block = e.block[:0]
-	none := Count{EventType: e.count.EventType}
+	none := tally.Count{EventType: e.count.EventType}
 	if e.count != none {
-		e.stats.add(&e.count)
+		e.stats.Add(&e.count)
 	}
 	e.count = none
 	return nil

@@ -13,6 +13,7 @@ import (
 	"sf2loki/pkg/backoff"
 	"sf2loki/pkg/record"
 	"sf2loki/pkg/salesforce"
+	"sf2loki/pkg/tally"
 )
 
 // incomplete is a body that lacks its end.
@@ -41,7 +42,7 @@ func (s *Source) pullFile(ctx context.Context, e *emitter, t *series, f *File) e
 		return s.failed(ctx, e, t, f, err)
 	}
 	defer tmp.Close()
-	s.stats.add(&Count{EventType: t.eventType, Bytes: size})
+	s.stats.Add(&tally.Count{EventType: t.eventType, Bytes: size})
 	p := s.parcel(t, f, body{tmp, size})
 	v, err := look(ctx, p.body, s.cfg.RowLimit, p.fallback)
 	switch {
@@ -64,7 +65,7 @@ func (s *Source) pullFile(ctx context.Context, e *emitter, t *series, f *File) e
 		return err
 	}
 	t.settled(f)
-	s.stats.add(&Count{EventType: t.eventType, Position: f.Created.UnixNano()})
+	s.stats.Add(&tally.Count{EventType: t.eventType, Position: f.Created.UnixNano()})
 	s.log.Debug("file done", "id", f.ID, "event_type", f.EventType, "log_date", f.LogDate, "sequence", f.Sequence, "rows", v.rows, "in_order", v.sorted)
 	return nil
 }
@@ -218,7 +219,7 @@ func (s *Source) countFailure(status int, err error) {
 	case status != 0:
 		reason = fmt.Sprintf("HTTP %d", status)
 	}
-	s.stats.change(func(t *Totals) { t.DownloadErrors[reason]++ })
+	s.stats.Change(func(t *tally.Totals) { t.DownloadErrors[reason]++ })
 }
 
 // hold notes, in the position too, since when f has been failing.

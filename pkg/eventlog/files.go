@@ -11,6 +11,7 @@ import (
 	"sf2loki/pkg/record"
 	"sf2loki/pkg/shape"
 	"sf2loki/pkg/sysexits"
+	"sf2loki/pkg/tally"
 )
 
 // Stdin is the path that stands for standard input.
@@ -35,7 +36,7 @@ type FilesConfig struct {
 // Files reads CSV files that somebody has downloaded.
 type Files struct {
 	cfg       FilesConfig
-	stats     *Stats
+	stats     *tally.Stats
 	positions map[string]filePosition // by path
 }
 
@@ -44,11 +45,11 @@ func NewFiles(cfg FilesConfig) *Files {
 	if cfg.RowLimit <= 0 {
 		cfg.RowLimit = DefaultRowLimit
 	}
-	return &Files{cfg, newStats(), map[string]filePosition{}}
+	return &Files{cfg, tally.New(), map[string]filePosition{}}
 }
 
 // Stats are the counters of the run.
-func (f *Files) Stats() *Stats { return f.stats }
+func (f *Files) Stats() *tally.Stats { return f.stats }
 
 // Check finds files that cannot be read, and positions that must not be passed
 // over, before anything has been written.
@@ -82,7 +83,7 @@ func (f *Files) load(key string) (filePosition, error) {
 	case err == nil:
 		return pos, nil
 	case useless(err):
-		f.stats.change(func(t *Totals) { t.LoadErrors++ })
+		f.stats.Change(func(t *tally.Totals) { t.LoadErrors++ })
 		f.cfg.Log.Warn("a stored position cannot be used", "key", key, "err", err)
 		return filePosition{}, nil
 	}
@@ -157,7 +158,7 @@ func (f *Files) pull(ctx context.Context, e *emitter, path string) error {
 	e.setType(f.cfg.EventType)
 	err = e.file(ctx, f.parcel(path, file, v), v)
 	// Only now the type is known: that of the last row.
-	f.stats.add(&Count{EventType: e.count.EventType, Bytes: file.size})
+	f.stats.Add(&tally.Count{EventType: e.count.EventType, Bytes: file.size})
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 
 	"sf2loki/pkg/shape"
 	"sf2loki/pkg/sysexits"
+	"sf2loki/pkg/tally"
 )
 
 // pullFiles reads files with the stored positions doc and returns what came out.
@@ -391,7 +392,7 @@ func TestNoAllocations(t *testing.T) {
 	}
 	head, rows, _ := bytes.Cut(data, []byte("\n"))
 	sh, _ := shape.New(shape.Config{Metadata: []string{"USER_ID"}})
-	e := newEmitter(&Output{Records: func([]byte) error { return nil }, Now: time.Now}, newStats(), sh, newSorter(t.TempDir(), DefaultRowLimit))
+	e := newEmitter(&Output{Records: func([]byte) error { return nil }, Now: time.Now}, tally.New(), sh, newSorter(t.TempDir(), DefaultRowLimit))
 	run := func(times int) float64 {
 		text := append(append([]byte(nil), head...), '\n')
 		text = append(text, bytes.Repeat(rows, times)...)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sf2loki/pkg/record"
+	"sf2loki/pkg/tally"
 )
 
 // series are the files of one event type, and the position in them.
@@ -65,7 +66,7 @@ func (s *Source) load(key string) (pos position, stored bool, err error) {
 }
 
 func (s *Source) loadFailed(key string, err error) {
-	s.stats.change(func(t *Totals) { t.LoadErrors++ })
+	s.stats.Change(func(t *tally.Totals) { t.LoadErrors++ })
 	s.log.Warn("a stored position cannot be used", "key", key, "err", err)
 }
 
@@ -99,7 +100,7 @@ func (s *Source) open(eventType string) error {
 	t.cause = cause
 	s.log.Info("begin", "key", key, "cause", cause, "stored", stored, "at", t.beginning(), "rows", pos.rows)
 	s.series[eventType] = t
-	s.stats.add(&Count{EventType: eventType})
+	s.stats.Add(&tally.Count{EventType: eventType})
 	return nil
 }
 
@@ -161,7 +162,7 @@ func (s *Source) note(ctx context.Context, t *series, err error) {
 	if ctx.Err() != nil {
 		return
 	}
-	s.stats.change(func(x *Totals) {
+	s.stats.Change(func(x *tally.Totals) {
 		delete(x.Waiting, t.eventType)
 		if err != nil {
 			x.Waiting[t.eventType] = err.Error()
@@ -192,7 +193,7 @@ func (s *Source) pullSeries(ctx context.Context, e *emitter, t *series, upper ti
 		files, err := s.list.files(ctx, q)
 		if err != nil {
 			if ctx.Err() == nil {
-				s.stats.change(func(x *Totals) {
+				s.stats.Change(func(x *tally.Totals) {
 					x.PollErrors[t.eventType]++
 					x.DownloadErrors["listing"]++
 				})

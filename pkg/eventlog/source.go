@@ -16,6 +16,7 @@ import (
 	"sf2loki/pkg/salesforce"
 	"sf2loki/pkg/shape"
 	"sf2loki/pkg/sysexits"
+	"sf2loki/pkg/tally"
 )
 
 // Config says what to pull from an org, and how.
@@ -51,7 +52,7 @@ type Config struct {
 type Source struct {
 	cfg    Config
 	log    *slog.Logger
-	stats  *Stats
+	stats  *tally.Stats
 	list   *listing
 	sorter *sorter
 
@@ -69,7 +70,7 @@ func New(cfg Config) *Source {
 		cfg.RowLimit = DefaultRowLimit
 	}
 	return &Source{
-		cfg: cfg, log: cfg.Log, stats: newStats(),
+		cfg: cfg, log: cfg.Log, stats: tally.New(),
 		list:   &listing{api: cfg.API},
 		sorter: newSorter(cfg.TmpDir, cfg.RowLimit),
 		series: map[string]*series{},
@@ -77,7 +78,7 @@ func New(cfg Config) *Source {
 }
 
 // Stats are the counters of the run.
-func (s *Source) Stats() *Stats { return s.stats }
+func (s *Source) Stats() *tally.Stats { return s.stats }
 
 // errLeft is a pass after which files are left.
 var errLeft = errors.New("files are left for a later pass")
@@ -104,13 +105,13 @@ func (s *Source) Pull(ctx context.Context) error {
 // passed notes the end of a pass.
 func (s *Source) passed(took time.Duration) {
 	s.cfg.Shape.WarnMissing(s.log)
-	s.stats.change(func(t *Totals) { t.Cycle = took })
+	s.stats.Change(func(t *tally.Totals) { t.Cycle = took })
 	if !s.cfg.Follow {
 		return // the account says it all
 	}
-	var sum Count
+	var sum tally.Count
 	for _, c := range s.stats.Totals().Types {
-		sum.add(&c)
+		sum.Add(&c)
 	}
 	s.log.Info("pass", "event_types", len(s.series), "dur", took.Round(time.Millisecond),
 		"files_so_far", sum.Files, "written_so_far", sum.Written, "dead_lettered_so_far", sum.DeadLettered)
@@ -223,7 +224,7 @@ func (s *Source) cycle(ctx context.Context) error {
 }
 
 func (s *Source) throttled(err error) error {
-	s.stats.change(func(t *Totals) { t.Throttled++ })
+	s.stats.Change(func(t *tally.Totals) { t.Throttled++ })
 	if s.cfg.Follow {
 		s.log.Warn("Salesforce's limits end this cycle; the next one goes on", "err", err)
 	}
@@ -231,7 +232,7 @@ func (s *Source) throttled(err error) error {
 }
 
 func (s *Source) pollFailed(object string, err error) {
-	s.stats.change(func(t *Totals) { t.PollErrors[object]++ })
+	s.stats.Change(func(t *tally.Totals) { t.PollErrors[object]++ })
 	s.log.Warn("a query failed", "object", object, "err", err)
 }
 

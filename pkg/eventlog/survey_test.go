@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"sf2loki/pkg/shape"
+	"sf2loki/pkg/tally"
 )
 
 // lookClosely is look, row by row and cell by cell.
@@ -90,7 +91,7 @@ func checkOrder(t *testing.T, text string, b body, v survey) {
 	}
 	var out bytes.Buffer
 	output := &Output{Records: func(lines []byte) error { out.Write(lines); return nil }, Now: time.Now}
-	e := newEmitter(output, newStats(), sh, newSorter(os.TempDir(), DefaultRowLimit)) // whose files have no names
+	e := newEmitter(output, tally.New(), sh, newSorter(os.TempDir(), DefaultRowLimit)) // whose files have no names
 	p := &parcel{key: []byte("k"), name: "x", eventType: "T", body: b, token: []byte(`{"rows":`), otherwise: 1}
 	if err := e.file(context.Background(), p, v); err != nil {
 		t.Fatalf("%q: %v", text, err)

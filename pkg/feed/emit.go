@@ -8,6 +8,7 @@ import (
 
 	"sf2loki/pkg/record"
 	"sf2loki/pkg/sysexits"
+	"sf2loki/pkg/tally"
 )
 
 const (
@@ -31,20 +32,20 @@ type Output struct {
 // Emitter writes the records of one key. It is for one goroutine.
 type Emitter struct {
 	out    *Output
-	stats  *Stats
+	stats  *tally.Stats
 	key    []byte
 	labels []record.Pair
 
 	block   []byte
-	count   Count          // of what is in the block
+	count   tally.Count    // of what is in the block
 	account record.Account // of what was written since the last account
 }
 
 // NewEmitter returns the Emitter of a key, whose records have these labels.
-func NewEmitter(out *Output, stats *Stats, key, eventType string, labels []record.Pair) *Emitter {
-	stats.Add(&Count{EventType: eventType})
+func NewEmitter(out *Output, stats *tally.Stats, key, eventType string, labels []record.Pair) *Emitter {
+	stats.Add(&tally.Count{EventType: eventType})
 	return &Emitter{out: out, stats: stats, key: []byte(key), labels: labels,
-		count: Count{EventType: eventType}, account: record.Account{EventType: eventType}}
+		count: tally.Count{EventType: eventType}, account: record.Account{EventType: eventType}}
 }
 
 // Row writes the record of a row, whose key it sets, and its labels when it has
@@ -142,15 +143,15 @@ func (e *Emitter) Letter(rec *record.Record, l *record.Letter) error {
 	if e.out.Letter == nil {
 		begin := len(e.block)
 		e.block = record.AppendLetter(e.block, rec, l)
-		e.stats.letter(string(l.Reason), len(e.block)-begin)
+		e.stats.Letter(string(l.Reason), len(e.block)-begin)
 		return nil
 	}
 	line := record.AppendLetter(nil, rec, l)
 	if err := e.out.Letter(line); err != nil {
-		e.stats.Change(func(t *Totals) { t.LetterErrors++ })
+		e.stats.Change(func(t *tally.Totals) { t.LetterErrors++ })
 		return sysexits.Wrap(sysexits.IOErr, fmt.Errorf("write a dead letter: %w", err))
 	}
-	e.stats.letter(string(l.Reason), len(line))
+	e.stats.Letter(string(l.Reason), len(line))
 	return nil
 }
 
@@ -189,6 +190,6 @@ func (e *Emitter) Flush() error {
 	e.block = e.block[:0]
 	eventType := e.count.EventType
 	e.stats.Add(&e.count)
-	e.count = Count{EventType: eventType}
+	e.count = tally.Count{EventType: eventType}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"sf2loki/pkg/pubsub/eventbus"
 	"sf2loki/pkg/record"
 	"sf2loki/pkg/sysexits"
+	"sf2loki/pkg/tally"
 )
 
 // tokenVersion is the form of the positions that this release writes.
@@ -138,7 +139,7 @@ func (s *Source) start(topic string) (position, error) {
 	}
 	p, err := parsePosition(value, s.cfg.OrgID)
 	if bad, ok := err.(*badPosition); ok {
-		s.stats.change(func(t *Totals) { t.LoadErrors++ })
+		s.stats.Change(func(t *tally.Totals) { t.LoadErrors++ })
 		if s.cfg.Lost == LostFail {
 			return p, sysexits.Errorf(sysexits.Config, "topic %s: the stored position cannot be used: %w", topic, err)
 		}

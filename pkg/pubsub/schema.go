@@ -95,7 +95,7 @@ func (c *schemas) fetch(ctx context.Context, id string, e *schemaEntry) {
 	}
 	n := len(c.byID)
 	c.mu.Unlock()
-	c.s.stats.change(func(t *Totals) { t.Schemas = n })
+	c.s.stats.setSchemas(n)
 	close(e.ready)
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"sf2loki/pkg/feed"
 	"sf2loki/pkg/salesforce"
+	"sf2loki/pkg/tally"
 )
 
 // floor is the shortest window of time that a query is tried with that takes
@@ -142,6 +143,6 @@ func (t *series) fitLimit(n, size int) {
 // row has a time.
 func (t *series) stalled(at int64) error {
 	name := t.sch.name
-	t.src.stats.Change(func(x *feed.Totals) { x.Stalls[name]++ })
+	t.src.stats.Change(func(x *tally.Totals) { x.Stalls[name]++ })
 	return &feed.OddAnswer{Text: fmt.Sprintf("%s: a full page does not lead past %s", name, feed.DateTime(at))}
 }

@@ -8,6 +8,7 @@ import (
 
 	"sf2loki/pkg/feed"
 	"sf2loki/pkg/salesforce"
+	"sf2loki/pkg/tally"
 )
 
 // series are the rows of one object, and the position in them.
@@ -91,7 +92,7 @@ func (t *series) load() error {
 	track, err := feed.Open(terms, t.src.memory, text, stored, cfg.API.Now())
 	switch {
 	case feed.IsUseless(err):
-		t.src.stats.Change(func(x *feed.Totals) { x.LoadErrors++ })
+		t.src.stats.Change(func(x *tally.Totals) { x.LoadErrors++ })
 		t.src.log.Warn("a stored position cannot be used", "key", t.key, "err", err)
 	case err != nil:
 		return &keyError{t.key, err}
@@ -214,7 +215,7 @@ func (t *series) note(ctx context.Context, err error) {
 	}
 	t.countRefusal(err != nil && (verdict == feed.Refused || verdict == feed.Gone))
 	name := t.obj.Name
-	t.src.stats.Change(func(x *feed.Totals) {
+	t.src.stats.Change(func(x *tally.Totals) {
 		delete(x.Waiting, name)
 		if err != nil {
 			x.Waiting[name] = err.Error()
@@ -263,7 +264,7 @@ func hint(err error) string {
 func (t *series) queryFailed(ctx context.Context) {
 	if ctx.Err() == nil {
 		name := t.sch.name
-		t.src.stats.Change(func(x *feed.Totals) { x.PollErrors[name]++ })
+		t.src.stats.Change(func(x *tally.Totals) { x.PollErrors[name]++ })
 	}
 }
 

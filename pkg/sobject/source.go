@@ -20,6 +20,7 @@ import (
 	"sf2loki/pkg/feed"
 	"sf2loki/pkg/shape"
 	"sf2loki/pkg/sysexits"
+	"sf2loki/pkg/tally"
 )
 
 // SourceLabel is what every record of this source has in the label source, and
@@ -63,7 +64,7 @@ type Config struct {
 type Source struct {
 	cfg    Config
 	log    *slog.Logger
-	stats  *feed.Stats
+	stats  *tally.Stats
 	memory *feed.Memory
 	series []*series
 
@@ -84,11 +85,11 @@ func New(cfg Config) *Source {
 	if cfg.Remember <= 0 {
 		cfg.Remember = 1 << 18
 	}
-	return &Source{cfg: cfg, log: cfg.Log, stats: feed.NewStats(), memory: feed.NewMemory(cfg.Remember)}
+	return &Source{cfg: cfg, log: cfg.Log, stats: tally.New(), memory: feed.NewMemory(cfg.Remember)}
 }
 
 // Stats are the counters of the run.
-func (s *Source) Stats() *feed.Stats { return s.stats }
+func (s *Source) Stats() *tally.Stats { return s.stats }
 
 // Pull makes one pass over the objects, or with Follow goes on, each object by
 // its own schedule, until ctx ends, whose cause it then returns.
@@ -317,7 +318,7 @@ func (s *Source) throttled(d time.Duration, err error) {
 	s.mu.Lock()
 	s.held = time.Now().Add(d)
 	s.mu.Unlock()
-	s.stats.Change(func(t *feed.Totals) { t.Throttled++ })
+	s.stats.Change(func(t *tally.Totals) { t.Throttled++ })
 	if s.cfg.Follow {
 		s.log.Warn("Salesforce's limits end this cycle; the next one goes on", "err", err)
 	}
