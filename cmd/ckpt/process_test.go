@@ -84,7 +84,7 @@ func position(t *testing.T, path, key string) int {
 
 func await(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !done(); {
+	for deadline := time.Now().Add(2 * time.Minute); !done(); {
 		if time.Now().After(deadline) {
 			t.Fatalf("no %s", what)
 		}
@@ -227,13 +227,20 @@ func TestPausedCommitter(t *testing.T) {
 	}
 }
 
-// standsStill reports whether SIGSTOP has reached the process pid.
+// standsStill reports whether SIGSTOP has reached every thread of the process
+// pid, or it has ended.
 func standsStill(t *testing.T, pid int) bool {
 	t.Helper()
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 	must(t, err)
-	_, rest, _ := strings.Cut(string(stat), ") ")
-	return strings.HasPrefix(rest, "T")
+	for _, thread := range threads {
+		stat, err := os.ReadFile(thread)
+		_, state, _ := strings.Cut(string(stat), ") ")
+		if err == nil && !strings.HasPrefix(state, "T") && !strings.HasPrefix(state, "Z") {
+			return false
+		}
+	}
+	return true
 }
 
 // unlocked reports whether nobody holds the lock of the document at path.
