@@ -66,6 +66,10 @@ const maxLabelValue = 2048
 // maxLabelSets bounds how many sets of labels a Type keeps ready.
 const maxLabelSets = 4096
 
+// maxTypes is how many event types a Shape remembers, more than an org has.
+// Further ones are made anew each time, and have no label columns.
+const maxTypes = 1000
+
 // Type makes the labels of the records of one event type. It is safe for
 // concurrent use.
 type Type struct {
@@ -88,8 +92,8 @@ type promoted struct {
 	over   atomic.Int64 // records whose value came too late
 }
 
-// Type returns the Type of an event type, the same one each time. aka are
-// further names under which flags may mean it.
+// Type returns the Type of an event type, the same one each time for the first
+// thousand of them. aka are further names under which flags may mean it.
 func (s *Shape) Type(source, eventType string, aka ...string) *Type {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -98,6 +102,9 @@ func (s *Shape) Type(source, eventType string, aka ...string) *Type {
 	}
 	names := append([]string{eventType}, aka...)
 	t := &Type{shape: s, name: eventType, base: s.Labels(source, eventType), part: s.rateOf(names...), sets: map[string][]record.Pair{}}
+	if len(s.types) >= maxTypes {
+		return t
+	}
 	for i := range s.columns {
 		l := &s.columns[i]
 		fits := slices.ContainsFunc(names, func(n string) bool { return l.eventTypes.Match(strings.ToLower(n)) })

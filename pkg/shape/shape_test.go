@@ -1,6 +1,8 @@
 package shape
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"sf2loki/pkg/record"
@@ -113,3 +115,24 @@ func TestMetadataAllocatesNothing(t *testing.T) {
 type fixed struct{ text []byte }
 
 func (f *fixed) Cell(int) []byte { return f.text }
+
+func TestManyTypes(t *testing.T) {
+	columns, err := ParseLabelColumns([]string{"*=A"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := New(Config{LabelColumns: columns, LabelValues: 5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := s.Type("pubsub", "T0")
+	for i := range 3 * maxTypes {
+		typ := s.Type("pubsub", fmt.Sprint("T", i))
+		if labels := fmt.Sprintf("%s", typ.Labels()); !strings.Contains(labels, fmt.Sprint("T", i)) {
+			t.Fatalf("labels are %s", labels)
+		}
+	}
+	if len(s.types) != maxTypes || s.Type("pubsub", "T0") != first || len(first.promoted) != 1 {
+		t.Errorf("%d types are remembered", len(s.types))
+	}
+}
