@@ -5,7 +5,6 @@ import (
 	"errors"
 	"flag"
 	"io/fs"
-	"os"
 	"time"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
@@ -35,10 +34,10 @@ func (f *pubsubFlags) register(app *cli.App, fs *flag.FlagSet) {
 	f.busFlags.register(fs)
 	cli.ListVar(fs, &f.topics.Names, "topic", "topics to read, `NAMES` as /event/NAME and /data/NAME, or patterns; '*': all streams of event monitoring")
 	cli.ListVar(fs, &f.topics.Include, "include", "of the discovered topics read only those that fit `PATTERNS`")
-	cli.ListVar(fs, &f.topics.Exclude, "exclude", "discovered topics to leave out, `PATTERNS`")
+	cli.ListVar(fs, &f.topics.Exclude, "exclude", "discovered topics to leave out, `NAMES` or patterns")
 	fs.StringVar(&f.managed, "managed", "", "read the managed subscription `ID`, or developer name, instead of topics")
-	cli.EnumVar(fs, &f.replay, "replay", string(pubsub.Earliest), "where a topic without a position begins", string(pubsub.Earliest), string(pubsub.Latest))
-	cli.EnumVar(fs, &f.lost, "on-lost-position", string(pubsub.LostEarliest), "where a topic goes on whose position Salesforce refuses",
+	cli.EnumVar(fs, &f.replay, "replay", string(pubsub.Earliest), "`PLACE` where a topic without a position begins", string(pubsub.Earliest), string(pubsub.Latest))
+	cli.EnumVar(fs, &f.lost, "on-lost-position", string(pubsub.LostEarliest), "`PLACE` where a topic goes on whose position Salesforce refuses",
 		string(pubsub.LostEarliest), string(pubsub.LostLatest), string(pubsub.LostFail))
 	fs.IntVar(&f.window, "num-requested", pubsub.MaxWindow, "events of a topic that are on their way at most, `N`")
 	cli.DurationVar(fs, &f.rediscover, "rediscover", time.Hour, "look for new topics every `TIME`; 0: never")
@@ -100,7 +99,7 @@ func (f *pubsubFlags) source(app *cli.App) (pubsub.Config, error) {
 // storedIn reads positions of a checkpoint document as it is at that moment.
 func storedIn(path string) func(key string) (string, bool, error) {
 	return func(key string) (string, bool, error) {
-		data, err := os.ReadFile(path)
+		data, err := readDocument(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			return "", false, nil
 		}

@@ -26,9 +26,9 @@ func readResume(app *cli.App, path string) (checkpoint.Document, error) {
 	var err error
 	if path == stdin {
 		code, name = sysexits.DataErr, "standard input"
-		data, err = io.ReadAll(app.Stdin)
+		data, err = readBounded(app.Stdin)
 	} else {
-		data, err = os.ReadFile(path)
+		data, err = readDocument(path)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		app.Log.Warn("the file of --resume does not exist: this is a first start", "file", path)
@@ -49,4 +49,25 @@ func readResume(app *cli.App, path string) (checkpoint.Document, error) {
 		return doc, nil
 	}
 	return checkpoint.Document{}, sysexits.Errorf(code, "--resume: %w", err)
+}
+
+// longestDocument is what no checkpoint document comes near to.
+const longestDocument = 64 << 20
+
+// readDocument reads a file that should hold a checkpoint document.
+func readDocument(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return readBounded(f)
+}
+
+func readBounded(r io.Reader) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(r, longestDocument+1))
+	if len(data) > longestDocument {
+		return nil, fmt.Errorf("more than %s are no checkpoint document", cli.FormatSize(longestDocument))
+	}
+	return data, err
 }

@@ -58,7 +58,7 @@ func (f *Files) Check() error {
 		if _, ok := f.positions[path]; ok {
 			return sysexits.Errorf(sysexits.Usage, "%s is named twice", path)
 		}
-		if err := readable(path); err != nil {
+		if err := f.readable(path); err != nil {
 			return sysexits.Wrap(sysexits.Config, err)
 		}
 		pos, err := f.load(f.key(path))
@@ -90,18 +90,24 @@ func (f *Files) load(key string) (filePosition, error) {
 	return pos, fmt.Errorf("%s: %w", key, err)
 }
 
-func readable(path string) error {
+func (f *Files) readable(path string) error {
 	if path == Stdin {
+		if file, ok := f.cfg.Stdin.(*os.File); ok {
+			if info, err := file.Stat(); err == nil && endless(info) {
+				return errors.New("standard input is a device, not a file")
+			}
+		}
 		return nil
 	}
 	info, err := os.Stat(path)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
-	}
-	if info.IsDir() {
+	case info.IsDir():
 		return fmt.Errorf("%s is a directory", path)
-	}
-	if !info.Mode().IsRegular() {
+	case endless(info):
+		return fmt.Errorf("%s is a device, not a file", path)
+	case !info.Mode().IsRegular():
 		return nil // a pipe can be opened once
 	}
 	r, err := os.Open(path)
@@ -166,6 +172,15 @@ func (f *Files) pull(ctx context.Context, e *emitter, path string) error {
 		return &badFile{path, v.torn.String()}
 	}
 	return nil
+}
+
+// endless tells of a device that may never end, or wait for somebody to type.
+func endless(info os.FileInfo) bool {
+	if info.Mode()&os.ModeCharDevice == 0 {
+		return false
+	}
+	null, err := os.Stat(os.DevNull)
+	return err != nil || !os.SameFile(info, null)
 }
 
 // onDisk is a file that can be read twice.
