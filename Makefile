@@ -48,9 +48,10 @@ lint: ## gofmt, vet, staticcheck, shellcheck, shfmt, manual pages
 	shellcheck $(SHELLS)
 	mandoc -T lint -W warning man/*
 
-test-more: ## tests with DuckDB, Iceberg and a broker (npm, kcat, large modules); 200 kills of a replay
+test-more: ## tests with DuckDB, Iceberg, Kafka, NATS, jq 1.7 (npm, kcat, large modules); 200 kills of a replay; a spool of 1 GB
 	for module in dl-iceberg topictest; do (cd scripts/$$module && $(GO) vet . && $(GO) test .) || exit 1; done
-	LETTERTEST_KILLS=200 $(GO) test -run TestKill ./scripts/lettertest
+	LETTERTEST_KILLS=200 LETTERTEST_LINE=10000 $(GO) test -v -run 'TestKill|TestD34' ./scripts/lettertest
+	LETTERTEST_JQ='$(CURDIR)/scripts/lettertest/testdata/jq17' $(GO) test -run TestRoundTrip ./scripts/lettertest
 
 generate: ## make the code of the event bus anew from eventbus.proto (protoc, protoc-gen-go, protoc-gen-go-grpc)
 	protoc -I pkg/pubsub/eventbus --go_out=. --go_opt=module=sf2loki --go-grpc_out=. --go-grpc_opt=module=sf2loki eventbus.proto

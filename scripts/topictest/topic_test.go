@@ -1,6 +1,6 @@
-// Package topictest ships dead letters to a topic of a Kafka broker and back,
-// with kcat, as sf2loki-deadletter(5) says. It is a module of its own for the
-// sake of the broker.
+// Package topictest ships dead letters to a topic of a Kafka broker and of a
+// NATS server, and back, with kcat and nats, as sf2loki-deadletter(5) says. It is
+// a module of its own for the sake of the broker.
 package topictest
 
 import (
@@ -153,21 +153,28 @@ func TestTopic(t *testing.T) {
 	b.broker()
 	bad := b.input(3000)
 	all := recipes(t, "Topics")
-	b.want(0, strings.Replace(all[0], "sf-pull elf --event-type '*' --resume state.json", "cat records", 1))
-	if text := b.read("state.json"); !strings.Contains(text, `"k":"3000"`) && !strings.Contains(text, `"k": "3000"`) {
-		t.Errorf("position %s", text)
-	}
-	b.want(0, "loki-push --spool copy <records >/dev/null; cat copy/*.ndjson >copied; kcat -C -b $BROKER -t dead -p 0 -o beginning -e -q >shipped")
-	strip := `jq -c '[.ts, .labels, .line, .reason, .dead_letter.id]' `
-	b.want(0, strip+"copied >a; "+strip+"shipped >b; cmp a b && test $(wc -l <b) = "+fmt.Sprint(bad))
-	if line := b.read("shipped"); strings.Count(line, "\n") != bad {
-		t.Errorf("%d letters in the topic, want %d", strings.Count(line, "\n"), bad)
-	}
+	b.want(0, fromRecords(all[0]))
+	b.returns(all[1], bad)
+}
+
+// fromRecords has a recipe read the records that input wrote.
+func fromRecords(recipe string) string {
+	return strings.Replace(recipe, "sf-pull elf --event-type '*' --resume state.json", "cat records", 1)
+}
+
+// returns checks that all of the 3000 records are behind the position, that what
+// recipe brings back are the letters, and that their replay completes the store.
+func (b *bench) returns(recipe string, bad int) {
+	b.t.Helper()
+	b.want(0, `test "$(ckpt get state.json k)" = 3000`)
+	b.want(0, "loki-push --spool copy <records >/dev/null; cat copy/*.ndjson >copied")
 	b.srv.SetLimits("fake", func(l *lokitest.Limits) { l.MaxLineSize = 1000 })
-	out := b.want(0, all[1])
+	out := b.want(0, recipe)
 	if !strings.Contains(out, fmt.Sprintf("%d to send: %d replayed", bad, bad)) || len(b.srv.Entries("fake")) != 3000 {
-		t.Errorf("%d stored: %s", len(b.srv.Entries("fake")), out)
+		b.t.Errorf("%d stored: %s", len(b.srv.Entries("fake")), out)
 	}
+	strip := `jq -c '[.ts, .labels, .line, .reason, .dead_letter.id]' `
+	b.want(0, strip+"copied >a; "+strip+"back.ndjson.replayed >b; cmp a b && test $(wc -l <b) = "+fmt.Sprint(bad))
 }
 
 // A broker that is not there is told by the status, and no position is moved.
@@ -176,7 +183,7 @@ func TestBrokerDown(t *testing.T) {
 	c := b.broker()
 	c.Close()
 	b.input(30)
-	script := strings.Replace(recipes(t, "Topics")[0], "sf-pull elf --event-type '*' --resume state.json", "cat records", 1)
+	script := fromRecords(recipes(t, "Topics")[0])
 	if status, out := b.run(script); status == 0 || b.read("state.json") != "" {
 		t.Errorf("status %d, position %s: %s", status, b.read("state.json"), out)
 	}
