@@ -99,6 +99,9 @@ func (b *bench) threeDaysAgo(rows int) {
 	b.org.AddHour(sftest.Hour{Type: "Login", Start: day.Add(10 * time.Hour), Rows: rows}, func(f *sftest.LogFile) { f.Created = day.Add(12 * time.Hour) })
 }
 
+// daysAgo is a date.
+func daysAgo(n int) string { return time.Now().UTC().AddDate(0, 0, -n).Format(time.DateOnly) }
+
 // sh runs a script that has to end with status.
 func (b *bench) sh(status int, path, script string) string {
 	b.t.Helper()
