@@ -11,6 +11,14 @@ import (
 // maxErrors bounds the history that a dead letter carries: the newest are kept.
 const maxErrors = 16
 
+const (
+	// maxID is more than any program makes an identity of; a longer one is
+	// replaced by ours.
+	maxID = 256
+	// maxAttempts is where counting ends.
+	maxAttempts = 1<<31 - 2
+)
+
 // AppendLetter appends rec as a dead letter, one line. The fields of the record
 // stay as they came, those that this release does not know too, in their order;
 // what makes it a letter is replaced. A record that was a letter before keeps
@@ -65,14 +73,17 @@ func parseEarlier(object []byte) earlier {
 	for name, value := range members(object) {
 		switch string(name) {
 		case "id":
-			e.id, _ = unquote(value)
+			if e.id, _ = unquote(value); len(e.id) > maxID {
+				e.id = ""
+			}
 		case "first_captured_at":
 			text, _ := unquote(value)
 			if _, err := ParseTime([]byte(text)); err == nil {
 				e.firstCapturedAt = text
 			}
 		case "attempts":
-			e.attempts, _ = count(value)
+			n, _ := count(value)
+			e.attempts = min(max(n, 0), maxAttempts)
 		case "errors":
 			if value[0] == '[' {
 				e.errors = slices.Collect(elements(value))

@@ -90,6 +90,24 @@ func TestLetterAgain(t *testing.T) {
 	}
 }
 
+// What a letter says of itself may be anything: it does not undo the guards.
+func TestLetterThatLies(t *testing.T) {
+	for before, want := range map[string]int{"-5": 1, "0": 1, "9223372036854775807": 1<<31 - 1, "-9223372036854775808": 1, "1e30": 1, `"x"`: 1} {
+		rec, err := one(t, strings.TrimSuffix(login, "}\n")+`,"reason":"too_old","dead_letter":{"id":"`+strings.Repeat("i", 1<<20)+`","attempts":`+before+"}}\n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := AppendLetter(nil, &rec, &refusal)
+		if rec, err = one(t, string(text)); err != nil {
+			t.Fatal(err)
+		}
+		l, err := ParseLetter(&rec)
+		if err != nil || l.Attempts != want || l.ID != ID(&rec) || len(text) > 2000 {
+			t.Errorf("attempts %s: %v, %+v", before, err, l)
+		}
+	}
+}
+
 func TestLetterDetailIsCut(t *testing.T) {
 	l := refusal
 	l.Detail = strings.Repeat("a", 511) + "é and more\n"

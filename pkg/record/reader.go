@@ -2,6 +2,7 @@ package record
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 )
 
@@ -62,6 +63,9 @@ func (r *Reader) Read(rec *Record) error {
 		return err
 	}
 	r.settleTime(rec)
+	if len(rec.Key)|len(rec.Run) > MaxKey || len(rec.Value)|len(rec.EscapedValue) > MaxValue {
+		r.checkSizes(rec)
+	}
 	r.check(rec)
 	if r.fault == "" {
 		return nil
@@ -276,6 +280,28 @@ func (r *Reader) settleTime(rec *Record) {
 	case r.hasNano:
 		rec.Time, rec.HasTime = r.nano, true
 	}
+}
+
+// What a reader remembers of a stream it can only bound when these have bounds.
+const (
+	MaxKey   = 4 << 10  // bytes of a checkpoint_key, and of a run line's object
+	MaxValue = 64 << 10 // bytes of a checkpoint_value, as it stands in the text
+)
+
+// checkSizes finds what is too long to be remembered, and leaves it out.
+func (r *Reader) checkSizes(rec *Record) {
+	switch {
+	case len(rec.Key) > MaxKey:
+		r.note(0, fmt.Sprintf("checkpoint_key is longer than %d bytes", MaxKey))
+		rec.Key = nil
+	case len(rec.Run) > MaxKey:
+		r.note(0, fmt.Sprintf("run is longer than %d bytes", MaxKey))
+	case len(rec.Value) > MaxValue || len(rec.EscapedValue) > MaxValue:
+		r.note(0, fmt.Sprintf("checkpoint_value is longer than %d bytes", MaxValue))
+	default:
+		return
+	}
+	rec.Value, rec.EscapedValue, rec.Run = nil, nil, nil
 }
 
 // check tells what a record lacks.

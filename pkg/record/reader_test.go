@@ -191,6 +191,8 @@ func TestReadFraming(t *testing.T) {
 		{"no line feed", a + "\n" + b, "a", "74 line 2, byte 46: input ends inside this object or before its line feed: unexpected EOF"},
 		{"no line feed behind two", a + " " + b, "", "74 line 1, byte 0: input ends inside this object or before its line feed: unexpected EOF"},
 		{"text", a + "\nhello\n", "a", `65 line 2, byte 46: 'h' is not the beginning of a JSON object`},
+		{"a byte order mark", "\xef\xbb\xbf" + a + "\n", "", `65 line 1, byte 0: 'ï' begins a byte order mark, which the stream has none of: write UTF-8 without it`},
+		{"half a byte order mark", "\xef\xbb", "", `65 line 1, byte 0: 'ï' is not the beginning of a JSON object`},
 		{"text without a line feed", a + "\n hello", "a", `65 line 2, byte 47: 'h' is not the beginning of a JSON object`},
 		{"an array", "[]\n", "", `65 line 1, byte 0: '[' is not the beginning of a JSON object`},
 		{"text behind", a + " x\n", "a", `65 line 1, byte 46: 'x' is not the beginning of a JSON object`},
@@ -254,6 +256,40 @@ func pieces(s string) map[string]io.Reader {
 }
 
 // An error is for good.
+// What a reader would have to remember is bounded: the rest of such a record is
+// read, and it is none.
+func TestReadSizes(t *testing.T) {
+	run := func(n int) string { return `{"program":"p","run_id":"` + strings.Repeat("r", n) + `"}` }
+	for _, tc := range []struct {
+		name, field string
+		want        string
+	}{
+		{"key", `"checkpoint_value":"v","checkpoint_key":"` + strings.Repeat("k", MaxKey) + `"`, ""},
+		{"long key", `"checkpoint_value":"v","checkpoint_key":"` + strings.Repeat("k", MaxKey+1) + `"`, "checkpoint_key is longer than 4096 bytes"},
+		{"value", `"checkpoint_key":"k","checkpoint_value":"` + strings.Repeat("v", MaxValue) + `"`, ""},
+		{"long value", `"checkpoint_key":"k","checkpoint_value":"` + strings.Repeat("v", MaxValue+1) + `"`, "checkpoint_value is longer than 65536 bytes"},
+		{"run", `"run":` + run(MaxKey-30), ""},
+		{"long run id", `"run":` + run(MaxKey), "run is longer than 4096 bytes"},
+	} {
+		for _, escaped := range []bool{false, true} {
+			r := NewReader(strings.NewReader(`{"checkpoint_only":true,` + tc.field + "}\n"))
+			if escaped {
+				r.LeaveValues()
+			}
+			recs, errs := readFrom(r)
+			var invalid *InvalidError
+			switch rec := recs[0]; {
+			case tc.want == "" && errs[0] != nil:
+				t.Errorf("%s: %v", tc.name, errs[0])
+			case tc.want != "" && (!errors.As(errs[0], &invalid) || invalid.Text != tc.want):
+				t.Errorf("%s: %v", tc.name, errs[0])
+			case len(rec.Key) > MaxKey || len(rec.Run) > MaxKey || len(rec.Value)+len(rec.EscapedValue) > MaxValue || len(rec.Raw) == 0:
+				t.Errorf("%s: is still there", tc.name)
+			}
+		}
+	}
+}
+
 func TestReadErrorStays(t *testing.T) {
 	r := NewReader(strings.NewReader("x\n" + login))
 	var rec Record

@@ -74,8 +74,7 @@ func (s *scanner) begin() error {
 			case '{':
 				return s.open()
 			default:
-				s.win = s.buf[s.pos:]
-				return s.syntax(0, "is not the beginning of a JSON object")
+				return s.noObject()
 			}
 		}
 		if _, err := s.fill(false); err != nil {
@@ -83,6 +82,23 @@ func (s *scanner) begin() error {
 		}
 	}
 }
+
+// noObject is the error for what stands at pos, where an object should begin.
+func (s *scanner) noObject() error {
+	for s.buf[s.pos] == mark[0] && s.end-s.pos < len(mark) {
+		if _, err := s.fill(false); err != nil {
+			break
+		}
+	}
+	s.win = s.buf[s.pos:]
+	if bytes.HasPrefix(s.buf[s.pos:s.end], []byte(mark)) {
+		return s.syntax(0, "begins a byte order mark, which the stream has none of: write UTF-8 without it")
+	}
+	return s.syntax(0, "is not the beginning of a JSON object")
+}
+
+// mark is what some editors and shells begin a file with.
+const mark = "\xef\xbb\xbf"
 
 // recycle takes back the buffers of the last object.
 func (s *scanner) recycle() {

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"strconv"
 	"time"
 
@@ -184,10 +185,10 @@ func (l *Letter) Checkpoint() (key, value string) { return asText(l.key), asText
 // Attempts is how often the record was refused.
 func (l *Letter) Attempts() int {
 	n, err := strconv.Atoi(string(member(l.deadLetter, "attempts")))
-	if err != nil {
+	if err != nil && !errors.Is(err, strconv.ErrRange) {
 		return 0
 	}
-	return n
+	return max(n, 0)
 }
 
 // ID is the id that the dead letter names, else the one that its content gives.
