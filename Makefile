@@ -6,6 +6,7 @@ MANDIR ?= $(PREFIX)/share/man
 VERSION ?=
 FUZZTIME ?= 10s
 BENCH ?= .
+COUNT ?= 1
 KILLS ?= 200
 SEED ?= 1
 FILE_MB ?= 200
@@ -36,7 +37,7 @@ test-stores: ## test stores and leases on real servers, STORES (s3 gs azblob)
 
 test-kube: ## test leases on a real kube-apiserver (built once, 10 minutes; needs etcd)
 	tools=$$(scripts/test-tools kube-apiserver) && \
-		KUBE_APISERVER="$$tools/kube-apiserver" $(GO) test -tags kube -run 'Kube' -count=1 -v -timeout 20m ./cmd/ckpt -blows $(BLOWS)
+		KUBE_APISERVER="$$tools/kube-apiserver" $(GO) test -tags kube -run '^TestKube' -count=1 -v -timeout 20m ./cmd/ckpt -blows $(BLOWS)
 
 check: lint ## lint, and all tests under the race detector
 	GORACE=atexit_sleep_ms=0 $(GO) test -race $(PKG)
@@ -66,8 +67,8 @@ chaos: ## kill stages of pipelines at random, KILLS times (200), by SEED
 large: ## push a file of FILE_MB (200) into a simulated Loki and into VictoriaLogs
 	PIPETEST_FILE_MB='$(FILE_MB)' $(GO) test -count=1 -v -timeout 1h -run '^TestLargeFile$$' ./scripts/pipetest
 
-bench: ## run the benchmarks that match BENCH
-	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem $(PKG)
+bench: ## run the benchmarks that match BENCH, COUNT times (1): programs and steps, beside the standard library
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count '$(COUNT)' -timeout 3h $(PKG)
 
 sizes: ## sizes of the programs, with and without each SDK, and how fast ckpt starts
 	scripts/sizes
