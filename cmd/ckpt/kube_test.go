@@ -5,7 +5,6 @@ package main
 import (
 	"bytes"
 	"crypto/tls"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -248,8 +247,4 @@ func (k *kube) refuses(lease string) {
 			k.t.Errorf("%s: status %d: %s", token, got, stderr.String())
 		}
 	}
-	var text struct{ Spec json.RawMessage }
-	_, answer := k.try(pod, http.MethodGet, leases+"/sf2loki-prod", "")
-	must(k.t, json.Unmarshal([]byte(answer), &text))
-	k.t.Logf("the lease: %s", text.Spec)
 }
