@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -33,33 +32,13 @@ func newDoctor(app *cli.App) *ffcli.Command {
 				findings = append(findings, examineLease(ctx, app, *leaseName)...)
 			}
 			for _, f := range findings {
-				if err := printFinding(app, f, *asJSON); err != nil {
+				if err := app.PrintFinding(*asJSON, f.Check, string(f.Level), f.Detail, f.Cure, f.Code); err != nil {
 					return err
 				}
 			}
 			return checkpoint.Verdict(findings)
 		},
 	}
-}
-
-func printFinding(app *cli.App, f checkpoint.Finding, asJSON bool) error {
-	if asJSON {
-		return json.NewEncoder(app.Stdout).Encode(struct {
-			Check  string `json:"check"`
-			Level  string `json:"level"`
-			Detail string `json:"detail"`
-			Cure   string `json:"cure,omitempty"`
-			Status int    `json:"status"`
-		}{f.Check, string(f.Level), f.Detail, f.Cure, int(f.Code)})
-	}
-	if _, err := fmt.Fprintf(app.Stdout, "%s  %s: %s\n", f.Level, f.Check, f.Detail); err != nil {
-		return err
-	}
-	if f.Cure == "" {
-		return nil
-	}
-	_, err := fmt.Fprintf(app.Stdout, "      %s\n", f.Cure)
-	return err
 }
 
 // examineLease looks at the place of a lease, then at the lease, and changes

@@ -47,7 +47,7 @@ func newLease(app *cli.App) *ffcli.Command {
 	cli.DurationVar(fs, &l.renew, "renew", 10*time.Second, "renew the lease once in this `TIME`")
 	cli.DurationVar(fs, &l.grace, "grace", 40*time.Second, "kill what CMD leaves behind in its group after this `TIME`")
 	fs.StringVar(&l.id, "id", "", "`NAME` of this contender (the host's name and the process id)")
-	fs.Func("wait", "wait for the lease `forever`, 0 or a time (forever)", func(text string) (err error) {
+	fs.Func("wait", "longest `TIME` to wait for the lease, 0, or forever (forever)", func(text string) (err error) {
 		if l.wait = -1; text != "forever" {
 			l.wait, err = cli.ParseDuration(text)
 		}

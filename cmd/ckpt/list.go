@@ -4,8 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"fmt"
-	"text/tabwriter"
 	"time"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
@@ -54,16 +52,23 @@ func (l *list) printTable(rows []checkpoint.Row, now time.Time) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	w := tabwriter.NewWriter(l.app.Stdout, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(w, "KEY\tPOSITION\tLAST RECORD\tAGE")
+	table := l.app.NewTable("key", "position", "last record", "age")
 	for _, r := range rows {
-		last, age := "-", "-"
+		last, age := time.Time{}, ""
 		if d, ok := r.Age(now); ok {
-			last, age = r.Time.Format("2006-01-02T15:04:05Z"), cli.FormatDuration(coarse(d))
+			last, age = r.Time, ageText(d)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", cli.Printable(r.Key), cli.Printable(r.Position), last, age)
+		table.Row(r.Key, r.Position, last, age)
 	}
-	return w.Flush()
+	return table.Flush()
+}
+
+// ageText is an age for people; events may have times that are still to come.
+func ageText(d time.Duration) string {
+	if d < 0 {
+		return "in " + cli.FormatDuration(coarse(-d))
+	}
+	return cli.FormatDuration(coarse(d))
 }
 
 // coarse leaves of an age what one wants to read.

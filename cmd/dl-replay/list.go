@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"text/tabwriter"
 	"time"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
@@ -28,7 +27,7 @@ func newList(app *cli.App, stock *stock) *ffcli.Command {
 	fs := app.FlagSet("dl-replay list")
 	l.sel.register(fs)
 	fs.BoolVar(&l.json, "json", false, "print one JSON object a file")
-	cli.DurationVar(fs, &l.maxAge, "max-age", defaultMaxAge, "oldest entry that Loki takes; 0 for any")
+	cli.DurationVar(fs, &l.maxAge, "max-age", defaultMaxAge, "oldest entry that Loki takes, `AGE`; 0: any")
 	return &ffcli.Command{
 		Name: "list", ShortUsage: "dl-replay list [SELECT] [--json] [FILE...]",
 		ShortHelp: "show the files, and what is in them", FlagSet: fs, Exec: l.exec,
@@ -127,24 +126,15 @@ func (l *list) print(rows []*fileRow) error {
 	case 2:
 		rows = rows[:1]
 	}
-	w := tabwriter.NewWriter(l.app.Stdout, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(w, "FILE\tSTATE\tRECORDS\tUNIQUE\tBYTES\tNEW\tPENDING\tREPLAYED\tFAILED\tDISCARDED\tLAST CAPTURED\tOLDEST EVENT\tTOO OLD\tNEXT TOO OLD\tALL TOO OLD\tREASONS")
+	table := l.app.NewTable("file", "state", "records", "unique", "bytes", "new", "pending", "replayed", "failed", "discarded",
+		"last captured", "oldest event", "too old", "next too old", "all too old", "reasons")
 	for _, r := range rows {
 		s := r.Statuses
-		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%d\t%s\t%s\t%s\n",
-			r.File, r.State, r.Records, r.Unique, r.Bytes,
+		table.Row(r.File, r.State, r.Records, r.Unique, r.Bytes,
 			s[spool.New], s[spool.Pending], s[spool.Replayed], s[spool.Failed], s[spool.Discarded],
-			instant(r.LastCaptured), instant(r.OldestEvent), r.Beyond, instant(r.NextBeyond), instant(r.AllBeyond),
-			counted(r.Reasons))
+			r.LastCaptured, r.OldestEvent, r.Beyond, r.NextBeyond, r.AllBeyond, counted(r.Reasons))
 	}
-	return w.Flush()
-}
-
-func instant(t *time.Time) string {
-	if t == nil {
-		return "-"
-	}
-	return t.Format("2006-01-02T15:04:05Z")
+	return table.Flush()
 }
 
 // counted is a histogram on one line, the largest first.

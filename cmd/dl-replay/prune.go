@@ -3,9 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"maps"
-	"text/tabwriter"
 	"time"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
@@ -110,14 +108,13 @@ func (p *prune) print(swept []spool.Swept) error {
 	if len(swept) == 0 {
 		return nil
 	}
-	w := tabwriter.NewWriter(p.app.Stdout, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(w, "REMOVED\tRECORDS\tBYTES\tUNREPLAYED\tREASONS")
+	table := p.app.NewTable("removed", "records", "bytes", "unreplayed", "reasons")
 	for _, s := range swept {
 		reasons := map[string]int64{}
 		for reason, n := range maps.All(s.Lost) {
 			reasons[string(reason)] = n
 		}
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%s\n", s.File, s.Records, s.Bytes, s.Waiting(), counted(reasons))
+		table.Row(s.File, s.Records, s.Bytes, s.Waiting(), counted(reasons))
 	}
-	return w.Flush()
+	return table.Flush()
 }

@@ -7,7 +7,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
@@ -44,12 +43,12 @@ func newRun(app *cli.App, stock *stock) *ffcli.Command {
 	fs.BoolVar(&r.json, "json", false, "print the result as a JSON object")
 	fs.BoolVar(&r.opts.Force, "force", false, "send records that are too old or refused too often, too")
 	fs.IntVar(&r.opts.MaxAttempts, "max-attempts", 3, "leave records alone that were refused `N` times; 0 for never")
-	cli.DurationVar(fs, &r.opts.MaxAge, "max-age", defaultMaxAge, "oldest entry that Loki takes; 0 for any")
-	cli.EnumVar(fs, &r.opts.TS, "ts", replay.Keep, "which `TIME` the entries are sent with", replay.Keep, replay.Now, replay.Clamp)
+	cli.DurationVar(fs, &r.opts.MaxAge, "max-age", defaultMaxAge, "oldest entry that Loki takes, `AGE`; 0: any")
+	cli.EnumVar(fs, &r.opts.TS, "ts", replay.Keep, "send entries with their own time, the present, or the present if too old: `POLICY`", replay.Keep, replay.Now, replay.Clamp)
 	cli.EnumVar(fs, &r.opts.Order, "order", replay.ByCapture, "send in this `ORDER`", replay.ByCapture, replay.ByEvent)
 	fs.StringVar(&r.rate, "rate", "", "at most `N` records a second (100, 100/s, 600/m)")
 	cli.RepeatVar(fs, &r.labels, "stream-label", "add the label `NAME=VALUE` to records that lack it")
-	cli.DurationVar(fs, &r.grace, "grace", defaultGrace, "how long the command may take to finish once this was asked to stop")
+	cli.DurationVar(fs, &r.grace, "grace", defaultGrace, "`TIME` for the command to finish after a signal")
 	r.metrics.declare(app)
 	return &ffcli.Command{
 		Name: "run", ShortUsage: "dl-replay run [SELECT] [--dry-run] [FILE...] -- COMMAND [ARG...]",
@@ -80,7 +79,8 @@ func (r *run) exec(ctx context.Context, args []string) error {
 		Delete: r.delete, Grace: r.grace, RunID: r.app.RunID(), Program: r.app.Name, Log: r.app.Log,
 		Watch: func(snapshot func() replay.Result) {
 			r.app.OnUSR1(func() any { return snapshot() })
-			stopProgress = r.app.KeepProgress(func() string { return progressText(snapshot()) })
+			pace := cli.NewPace()
+			stopProgress = r.app.KeepProgress(func() string { return progressText(snapshot(), pace) })
 		},
 	})
 	stopProgress()
@@ -92,8 +92,9 @@ func (r *run) exec(ctx context.Context, args []string) error {
 	return err
 }
 
-func progressText(s replay.Result) string {
-	return fmt.Sprintf("%d of %d: %d replayed, %d failed", s.Replayed+s.Failed, s.Send, s.Replayed, s.Failed)
+func progressText(s replay.Result, pace *cli.Pace) string {
+	return fmt.Sprintf("%d of %d: %d replayed, %d failed; %s",
+		s.Replayed+s.Failed, s.Send, s.Replayed, s.Failed, pace.Text(s.Replayed+s.Failed, s.Send))
 }
 
 // account says where each of the selected records went.
@@ -189,8 +190,8 @@ func (r *run) preview(set *spool.Set) error {
 }
 
 func (r *run) printPreview(p *replay.Preview) error {
-	w := tabwriter.NewWriter(r.app.Stdout, 0, 8, 2, ' ', 0)
-	line := func(name string, n int64) { fmt.Fprintf(w, "%s\t%d\n", name, n) }
+	table := r.app.NewTable()
+	line := func(name string, n int64) { table.Row(name, n) }
 	line("to send", p.Send)
 	line("of these in use", p.InUse)
 	line("left alone: too old", p.TooOld)
@@ -198,8 +199,8 @@ func (r *run) printPreview(p *replay.Preview) error {
 	line("left alone: sent only when asked for", p.Unsent)
 	line("beyond --max-age now", p.Sending.Beyond)
 	line("beyond --max-age tomorrow", p.Sending.BeyondTomorrow)
-	fmt.Fprintf(w, "next beyond --max-age\t%s\nall beyond --max-age\t%s\n",
-		instant(p.Sending.NextBeyond), instant(p.Sending.AllBeyond))
+	table.Row("next beyond --max-age", p.Sending.NextBeyond)
+	table.Row("all beyond --max-age", p.Sending.AllBeyond)
 	for _, h := range []struct {
 		name   string
 		counts map[string]int64
@@ -208,5 +209,5 @@ func (r *run) printPreview(p *replay.Preview) error {
 			line(h.name+" "+orDash(value), h.counts[value])
 		}
 	}
-	return w.Flush()
+	return table.Flush()
 }

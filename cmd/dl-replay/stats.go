@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"text/tabwriter"
 	"time"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
@@ -36,7 +35,7 @@ func newStats(app *cli.App, stock *stock) *ffcli.Command {
 	s.sel.register(fs)
 	fs.BoolVar(&s.json, "json", false, "print one JSON object a group")
 	cli.ListVar(fs, &s.by, "by", "group by `FIELD`: reason, status, event_type, source, org, tenant, run_id, instance, hour, day")
-	cli.DurationVar(fs, &s.maxAge, "max-age", defaultMaxAge, "oldest entry that Loki takes; 0 for any")
+	cli.DurationVar(fs, &s.maxAge, "max-age", defaultMaxAge, "oldest entry that Loki takes, `AGE`; 0: any")
 	return &ffcli.Command{
 		Name: "stats", ShortUsage: "dl-replay stats [SELECT] [--by FIELD,...] [--json] [FILE...]",
 		ShortHelp: "count records by reason, type and so on", FlagSet: fs, Exec: s.exec,
@@ -139,18 +138,16 @@ func (s *stats) print(groups map[string]*spool.Summary) error {
 	if len(keys) == 0 {
 		return nil
 	}
-	w := tabwriter.NewWriter(s.app.Stdout, 0, 8, 2, ' ', 0)
-	fmt.Fprintf(w, "%s\tRECORDS\tUNIQUE\tBYTES\tWAITING\tTOO OLD\tOLDEST EVENT\n", strings.ToUpper(strings.Join(s.by, "\t")))
+	table := s.app.NewTable(slices.Concat(s.by, []string{"records", "unique", "bytes", "waiting", "too old", "oldest event"})...)
 	for _, key := range keys {
 		g := groups[key]
-		values := strings.Split(key, keySep)
-		for i := range values {
-			values[i] = orDash(cli.Printable(values[i]))
+		var row []any
+		for _, value := range strings.Split(key, keySep) {
+			row = append(row, value)
 		}
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%s\n", strings.Join(values, "\t"),
-			g.Records, g.Unique, g.Bytes, g.Waiting, g.Beyond, instant(g.OldestEvent))
+		table.Row(append(row, g.Records, g.Unique, g.Bytes, g.Waiting, g.Beyond, g.OldestEvent)...)
 	}
-	return w.Flush()
+	return table.Flush()
 }
 
 // object is a group as JSON: what it is grouped by, and its counts.

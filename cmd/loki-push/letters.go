@@ -48,7 +48,7 @@ func (d *destination) close(log *slog.Logger) {
 		return
 	}
 	if err := d.spool.Close(); err != nil {
-		log.Error("close the spool", "error", err)
+		log.Error("close the spool", "err", err)
 	}
 }
 

@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
 
@@ -56,29 +54,9 @@ func (p *probe) exec(ctx context.Context, args []string) error {
 	}
 	findings := loki.Probe(ctx, cfg)
 	for _, f := range findings {
-		if err := p.print(f); err != nil {
+		if err := p.app.PrintFinding(p.asJSON, f.Check, string(f.Level), f.Detail, f.Cure, f.Code); err != nil {
 			return err
 		}
 	}
 	return loki.ProbeResult(findings)
-}
-
-func (p *probe) print(f loki.Finding) error {
-	if p.asJSON {
-		return json.NewEncoder(p.app.Stdout).Encode(struct {
-			Check  string `json:"check"`
-			Level  string `json:"level"`
-			Detail string `json:"detail"`
-			Cure   string `json:"cure,omitempty"`
-			Status int    `json:"status"`
-		}{f.Check, string(f.Level), f.Detail, f.Cure, int(f.Code)})
-	}
-	if _, err := fmt.Fprintf(p.app.Stdout, "%s  %s: %s\n", f.Level, f.Check, f.Detail); err != nil {
-		return err
-	}
-	if f.Cure == "" {
-		return nil
-	}
-	_, err := fmt.Fprintf(p.app.Stdout, "      %s\n", f.Cure)
-	return err
 }

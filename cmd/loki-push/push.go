@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"math"
 	"runtime/debug"
 	"time"
@@ -126,7 +127,8 @@ func (p *push) exec(ctx context.Context, args []string) error {
 		return err
 	}
 	p.watch(letters)
-	stop := p.app.KeepProgress(func() string { return progressText(p.engine.Status()) })
+	pace := cli.NewPace()
+	stop := p.app.KeepProgress(func() string { return progressText(p.engine.Status(), p.input(), pace) })
 	err = p.engine.Run(ctx, p.app.Stdin, p.app.Stdout)
 	stop()
 	return err
@@ -289,7 +291,21 @@ func (p *push) runLine(status *int) error {
 // has failed, or was asked to stop.
 const lastLine = 2 * time.Second
 
-func progressText(s loki.Status) string {
+// input is which part of standard input was read, 0 when that cannot be told:
+// only a file has an end that is known.
+func (p *push) input() float64 {
+	info, err := p.app.Stdin.Stat()
+	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
+		return 0
+	}
+	at, err := p.app.Stdin.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return 0
+	}
+	return min(float64(at)/float64(info.Size()), 1)
+}
+
+func progressText(s loki.Status, part float64, pace *cli.Pace) string {
 	text := fmt.Sprintf("%d delivered, %d dead letters, %d on the way", s.Delivered, s.DeadLettered, s.Unsettled)
 	if s.Dropped > 0 {
 		text += fmt.Sprintf(", %d dropped", s.Dropped)
@@ -297,5 +313,10 @@ func progressText(s loki.Status) string {
 	if n := len(s.Holds); n > 0 {
 		text += fmt.Sprintf("; %d streams wait: %.40s", n, s.Holds[0].Answer)
 	}
-	return text
+	settled, total := s.Delivered+s.DeadLettered+s.Dropped, int64(0)
+	if part > 0 {
+		total = int64(float64(settled+s.Unsettled) / part)
+		text += fmt.Sprintf("; %.0f%%", 100*part)
+	}
+	return text + "; " + pace.Text(settled, total)
 }

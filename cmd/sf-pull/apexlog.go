@@ -26,7 +26,7 @@ const longestLog = 20 << 20
 
 func (f *apexlogFlags) register(app *cli.App, fs *flag.FlagSet) {
 	f.registerFeed(app, fs, margins{poll: time.Minute, settle: 15 * time.Minute, overlap: 15 * time.Minute})
-	cli.ListVar(fs, &f.users, "traced-user", "pull the logs of these users only, `IDS` or usernames")
+	cli.ListVar(fs, &f.users, "traced-user", "pull the logs of these `USERS` only, ids or usernames")
 	cli.SizeVar(fs, &f.maxBody, "max-body", 5<<20, "longest body that becomes a line, `SIZE`")
 	cli.DurationVar(fs, &f.patience, "download-max-age", 24*time.Hour, "give a body up `TIME` after it could first not be downloaded")
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -43,7 +42,7 @@ func (f *doctorFlags) register(app *cli.App, fs *flag.FlagSet) {
 	f.orgFlags.register(app, fs)
 	cli.ListVar(fs, &f.types, "event-type", "event types that are to be pulled, `NAMES` or patterns")
 	cli.ListVar(fs, &f.exclude, "exclude", "event types or topics that are not, `NAMES` or patterns")
-	cli.EnumVar(fs, &f.interval, "interval", eventlog.Hourly, "which files", eventlog.Hourly, eventlog.Daily)
+	cli.EnumVar(fs, &f.interval, "interval", eventlog.Hourly, "which files, `INTERVAL`", eventlog.Hourly, eventlog.Daily)
 	cli.DurationVar(fs, &f.lookback, "lookback", 24*time.Hour, "look at files created in the last `TIME`")
 	fs.StringVar(&f.tmpdir, "tmpdir", "/var/tmp", "`DIR` for temporary files")
 	cli.RepeatVar(fs, &f.objects, "object", "objects that are to be pulled, `NAME[:FIELD][,big]`")
@@ -200,18 +199,5 @@ func (f *doctorFlags) rules(source string) (*shape.Transforms, bool, error) {
 }
 
 func (f *doctorFlags) print(app *cli.App, d doctor.Finding) error {
-	if f.asJSON {
-		return json.NewEncoder(app.Stdout).Encode(struct {
-			Check  string `json:"check"`
-			Level  string `json:"level"`
-			Detail string `json:"detail"`
-			Cure   string `json:"cure,omitempty"`
-			Status int    `json:"status"`
-		}{d.Check, string(d.Level), d.Detail, d.Cure, int(d.Code)})
-	}
-	_, err := fmt.Fprintf(app.Stdout, "%s  %s: %s\n", d.Level, d.Check, d.Detail)
-	if err == nil && d.Cure != "" {
-		_, err = fmt.Fprintf(app.Stdout, "      %s\n", d.Cure)
-	}
-	return err
+	return app.PrintFinding(f.asJSON, d.Check, string(d.Level), d.Detail, d.Cure, d.Code)
 }

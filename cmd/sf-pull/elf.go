@@ -37,7 +37,7 @@ func (f *elfFlags) register(app *cli.App, fs *flag.FlagSet) {
 	f.categoryFlag.register(fs)
 	cli.ListVar(fs, &f.types, "event-type", "event types to pull, `NAMES` or patterns as '*'")
 	cli.ListVar(fs, &f.exclude, "exclude", "event types to leave out, `NAMES` or patterns")
-	cli.EnumVar(fs, &f.interval, "interval", eventlog.Hourly, "which files", eventlog.Hourly, eventlog.Daily)
+	cli.EnumVar(fs, &f.interval, "interval", eventlog.Hourly, "which files, `INTERVAL`", eventlog.Hourly, eventlog.Daily)
 	cli.RepeatVar(fs, &f.files, "file", "read the CSV file `PATH`, - for standard input, instead of an org")
 	cli.DurationVar(fs, &f.patience, "download-max-age", 24*time.Hour, "give a file up `TIME` after it could first not be downloaded")
 	fs.IntVar(&f.concurrency, "concurrency", 4, "event types pulled at a time, `N`")

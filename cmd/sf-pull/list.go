@@ -28,7 +28,7 @@ func (f *listFlags) register(app *cli.App, fs *flag.FlagSet) {
 	f.types = []string{"*"}
 	cli.ListVar(fs, &f.types, "event-type", "event types to list, `NAMES` or patterns")
 	cli.ListVar(fs, &f.exclude, "exclude", "event types to leave out, `NAMES` or patterns")
-	cli.EnumVar(fs, &f.interval, "interval", "both", "which files", eventlog.Hourly, eventlog.Daily, "both")
+	cli.EnumVar(fs, &f.interval, "interval", "both", "which files, `INTERVAL`", eventlog.Hourly, eventlog.Daily, "both")
 	cli.TimeVar(fs, &f.since, "since", "list files of events from `TIME` on")
 	cli.TimeVar(fs, &f.until, "until", "list files of events before `TIME`")
 	cli.DurationVar(fs, &f.lookback, "lookback", 24*time.Hour, "without --since and --until: list files created in the last `TIME`")

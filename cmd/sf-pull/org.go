@@ -22,7 +22,7 @@ type orgFlags struct {
 
 func (o *orgFlags) register(app *cli.App, fs *flag.FlagSet) {
 	fs.StringVar(&o.loginURL, "login-url", "", "the org's My Domain, `URL`")
-	cli.EnumVar(fs, &o.auth, "auth", string(salesforce.JWT), "how to log in", string(salesforce.JWT), string(salesforce.ClientCredentials))
+	cli.EnumVar(fs, &o.auth, "auth", string(salesforce.JWT), "how to log in, `METHOD`", string(salesforce.JWT), string(salesforce.ClientCredentials))
 	fs.StringVar(&o.clientID, "client-id", "", "consumer `KEY` of the connected app")
 	o.clientSecret = cli.Secret(app, fs, "client-secret", "consumer secret of the connected app")
 	fs.StringVar(&o.username, "username", "", "jwt: `NAME` of the user to log in as")

@@ -28,7 +28,7 @@ func (f *pollFlags) register(fs *flag.FlagSet, m margins) {
 	cli.DurationVar(fs, &f.lookback, "lookback", 24*time.Hour, "begin `TIME` ago where there is no position")
 	cli.TimeVar(fs, &f.since, "since", "begin with events at `TIME` where there is no position")
 	cli.TimeVar(fs, &f.until, "until", "end before events at `TIME`: a window with positions of its own")
-	cli.DurationVar(fs, &f.maxAge, "max-age", 7*24*time.Hour, "--plan counts what is older than `TIME` apart")
+	cli.DurationVar(fs, &f.maxAge, "max-age", 7*24*time.Hour, "--plan counts what is older than this `AGE` apart")
 }
 
 func (f *pollFlags) check() error {

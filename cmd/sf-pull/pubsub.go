@@ -33,7 +33,7 @@ func (f *pubsubFlags) register(app *cli.App, fs *flag.FlagSet) {
 	f.categoryFlag.register(fs)
 	f.busFlags.register(fs)
 	cli.ListVar(fs, &f.topics.Names, "topic", "topics to read, `NAMES` as /event/NAME and /data/NAME, or patterns; '*': all streams of event monitoring")
-	cli.ListVar(fs, &f.topics.Include, "include", "of the discovered topics read only those that fit `PATTERNS`")
+	cli.ListVar(fs, &f.topics.Include, "include", "of the discovered topics read only those that fit `NAMES` or patterns")
 	cli.ListVar(fs, &f.topics.Exclude, "exclude", "discovered topics to leave out, `NAMES` or patterns")
 	fs.StringVar(&f.managed, "managed", "", "read the managed subscription `ID`, or developer name, instead of topics")
 	cli.EnumVar(fs, &f.replay, "replay", string(pubsub.Earliest), "`PLACE` where a topic without a position begins", string(pubsub.Earliest), string(pubsub.Latest))

@@ -74,7 +74,7 @@ func (f *shapeFlags) rules(app *cli.App, source string) (*shape.Transforms, erro
 	case !rules.Active():
 		app.Log.Warn("the file of --transforms has no rules for this source", "file", f.transforms, "source", source)
 	case rules.Hashes() && salt == "":
-		app.Log.Warn("values are hashed without a salt: who guesses one can tell that it is there", "cure", "--transform-salt-file")
+		app.Log.Warn("values are hashed without a salt: who guesses one can tell that it is there", "hint", "--transform-salt-file")
 	}
 	return rules, nil
 }

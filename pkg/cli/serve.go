@@ -37,7 +37,7 @@ func (app *App) startMetrics() (stop func(), err error) {
 	}
 	if path := app.common.metricsFile; path != "" {
 		if err := app.Metrics.openFile(path); err != nil {
-			app.Log.Warn("metrics file is unreadable, its counters begin anew", "error", err)
+			app.Log.Warn("metrics file is unreadable, its counters begin anew", "err", err)
 		}
 		if err := app.Metrics.writeFile(); err != nil {
 			stop()
@@ -60,7 +60,7 @@ func (app *App) writeRegularly() (stop func()) {
 			select {
 			case <-tick.C:
 				if err := app.Metrics.writeFile(); err != nil {
-					app.Log.Error("write metrics", "error", err)
+					app.Log.Error("write metrics", "err", err)
 				}
 			case <-quit:
 				return

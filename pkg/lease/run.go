@@ -63,7 +63,7 @@ func (r *Runner) lead(ctx context.Context, term *Term) (status int, again bool, 
 		again = ctx.Err() == nil
 		r.Log.Warn("lost the lease", "epoch", term.Epoch(), "status", status)
 	case ended != nil:
-		r.Log.Warn("the lease stays ours until it ends", "error", ended.Error())
+		r.Log.Warn("the lease stays ours until it ends", "err", ended.Error())
 	default:
 		r.Log.Info("released the lease", "epoch", term.Epoch(), "status", status)
 	}

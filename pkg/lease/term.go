@@ -164,7 +164,7 @@ func (t *Term) keep(ctx context.Context) {
 				t.e.cfg.Log.Error("the lease is another's", "lease", t.e.cfg.Backend.String())
 				doubt.Reset(0)
 			case err != nil:
-				t.e.cfg.Log.Warn("renewal failed", "error", err.Error())
+				t.e.cfg.Log.Warn("renewal failed", "err", err.Error())
 				renew.Reset(retry.Next())
 			default:
 				retry.Reset()

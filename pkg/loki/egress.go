@@ -70,7 +70,7 @@ func (d *daily) admit(n int64) (bool, time.Time) {
 	defer d.mu.Unlock()
 	ok, err := d.update(n)
 	if err != nil && !d.broken {
-		d.log.Error("the daily budget is counted in memory only", "error", err)
+		d.log.Error("the daily budget is counted in memory only", "err", err)
 	}
 	d.broken = err != nil
 	if ok && d.warned != d.count.Date && d.count.Bytes*5 >= d.cfg.DailyBytes*4 {

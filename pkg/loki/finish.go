@@ -91,7 +91,7 @@ func (e *Engine) captured(b *batch, letters [][]byte, taken bool, err error) {
 			e.fail(fmt.Errorf("capture dead letters: %w", err))
 			return
 		}
-		e.log.Error("dead letters could not be captured and are lost", "letters", len(letters), "error", err)
+		e.log.Error("dead letters could not be captured and are lost", "letters", len(letters), "err", err)
 	}
 	taken = taken && err == nil
 	if taken {
