@@ -10,7 +10,7 @@ import (
 
 // parseLogQL checks a query against the part of LogQL that the dashboards use:
 //
-//	metric  = VECTOR [by (LABELS)] "(" [NUMBER ","] metric ")" | RANGE "(" [NUMBER ","] log "[" DURATION "]" ")" [by (LABELS)]
+//	metric  = VECTOR [by (LABELS)] "(" [NUMBER ","] metric ")" | RANGE "(" [NUMBER ","] log "[" DURATION "]" ["offset" DURATION] ")" [by (LABELS)]
 //	        | metric OPERATOR metric | NUMBER
 //	log     = "{" MATCHER {"," MATCHER} "}" {STAGE}
 func parseLogQL(expr string) error {
@@ -161,7 +161,16 @@ func (p *logqlParser) overTime(name string) error {
 	if d := p.next(); !isNumber(d) || strings.TrimLeft(d, "0123456789.") == "" {
 		return fmt.Errorf("%q where a duration should be", d)
 	}
-	if err := p.want("]", ")"); err != nil {
+	if err := p.want("]"); err != nil {
+		return err
+	}
+	if p.peek() == "offset" {
+		p.next()
+		if d := p.next(); !isNumber(d) {
+			return fmt.Errorf("%q where an offset should be", d)
+		}
+	}
+	if err := p.want(")"); err != nil {
 		return err
 	}
 	return p.by()
@@ -282,6 +291,7 @@ func TestParseLogQL(t *testing.T) {
 		`sum by (x) (count_over_time({a="b"} | json [5m]))`,
 		`topk(20, sum by (a, b) (sum_over_time({a="b"} | json A="A" | unwrap A | __error__="" [6h])))`,
 		`quantile_over_time(0.95, {a="b"} | json A="A" | unwrap A [1m]) by (a)`,
+		`count_over_time({a="b"} [5m] offset 8h)`,
 		`sum(rate({a="b"} [1m])) / sum(rate({a="c"} [1m])) > 10`,
 	} {
 		if err := parseLogQL(good); err != nil {

@@ -95,7 +95,7 @@ func TestUnknownNames(t *testing.T) {
 }
 
 var (
-	metricWord = regexp.MustCompile(`\b(?:sf2loki|process|node)[a-z0-9_]*(?::[a-z0-9_:]+)?\b(\{[^}]*\})?`)
+	metricWord = regexp.MustCompile(`\b(?:sf2loki|process|node)[_:][a-z0-9_:]+(\{[^}]*\})?`)
 	matcher    = regexp.MustCompile(`(\w+)\s*(?:=~|!~|!=|=)\s*"(?:[^"\\]|\\.)*"`)
 	grouping   = regexp.MustCompile(`\b(?:by|without|on|ignoring|group_left|group_right)\s*\(([^)]*)\)`)
 	legendWord = regexp.MustCompile(`\{\{\s*\.?(\w+)\s*\}\}`)
