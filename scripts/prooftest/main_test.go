@@ -44,7 +44,7 @@ var built = sync.OnceValue(func() error { return build(filepath.Join(scratch, "b
 // build builds programs, with files in the place of others when overlay names
 // a list of them.
 func build(dir, overlay string, programs ...string) error {
-	args := []string{"build", "-o", dir + "/"}
+	args := []string{"build", "-trimpath", "-o", dir + "/"}
 	if overlay != "" {
 		args = append(args, "-overlay", overlay)
 	}

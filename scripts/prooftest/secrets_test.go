@@ -1,0 +1,305 @@
+package prooftest
+
+import (
+	"encoding/base64"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// The secrets that are planted. None of them may be found anywhere but where it
+// was planted.
+const (
+	plantedToken    = "tok-4f9c1d7e2b6a"
+	plantedPassword = "pw-81c2e07d55aa"
+	plantedInURL    = "url-5be0cd19137e"
+	plantedClient   = "client-a54ff53a3c6e"
+	plantedSalt     = "salt-bb67ae8584ca"
+	plantedS3       = "s3secret-6a09e667f3bc"
+)
+
+// echo is a server that is of no use and tells all that it was sent.
+func echo(t *testing.T, status int, contentType string) *httptest.Server {
+	t.Helper()
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(io.LimitReader(r.Body, 64<<10))
+		text, _ := url.QueryUnescape(string(body))
+		w.Header().Set("Content-Type", contentType)
+		w.Header().Set("Location", "/login?token="+url.QueryEscape(r.Header.Get("Authorization")))
+		w.WriteHeader(status)
+		_, _ = fmt.Fprintf(w, "<html>%q %v %s %s", r.URL, r.Header, body, text)
+	}))
+	t.Cleanup(srv.Close)
+	return srv
+}
+
+// plant puts secrets where the programs are given theirs.
+func (b *bench) plant() {
+	b.write("token", plantedToken+"\n")
+	b.write("password", plantedPassword+"\n")
+	b.write("client", plantedClient+"\n")
+	b.write("salt", plantedSalt+"\n")
+	b.write("rules.yaml", "rules:\n  - {action: hash, field: USER_NAME}\n")
+	b.write("records", `{"ts":"`+time.Now().UTC().Format(time.RFC3339Nano)+`","labels":{"source":"a","event_type":"b"},"line":"x","checkpoint_key":"file:x","checkpoint_value":"1"}`+"\n"+
+		`{"ts":"2020-01-01T00:00:00Z","labels":{"source":"a","event_type":"b"},"line":"old"}`+"\n")
+	b.write("acks", `{"checkpoint_key":"file:x","checkpoint_value":"1"}`+"\n")
+	b.set("AWS_ACCESS_KEY_ID=AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY="+plantedS3, "AWS_REGION=us-east-1", "AWS_EC2_METADATA_DISABLED=true")
+}
+
+// secrets are all texts that must not be seen: what was planted, as it is and
+// as it is sent, the key, and each token and assertion that the org has seen.
+func (b *bench) secrets() []string {
+	list := []string{plantedToken, plantedPassword, plantedInURL, plantedClient, plantedSalt, plantedS3}
+	for _, text := range []string{plantedToken, "u:" + plantedPassword, "u:" + plantedInURL} {
+		list = append(list, base64.StdEncoding.EncodeToString([]byte(text)))
+	}
+	for line := range strings.Lines(b.org.PrivateKeyPEM()) {
+		if !strings.Contains(line, "-----") && len(line) > 30 {
+			list = append(list, strings.TrimSpace(line))
+		}
+	}
+	for _, r := range b.org.Requests("") {
+		if _, token, ok := strings.Cut(r.Header.Get("Authorization"), " "); ok {
+			list = append(list, token)
+		}
+		list = append(list, r.Form["assertion"]...)
+	}
+	slices.Sort(list)
+	return slices.DeleteFunc(slices.Compact(list), func(s string) bool { return len(s) < 8 })
+}
+
+// attempts are what is run with the secrets: the names in brackets stand for
+// servers.
+var attempts = []string{
+	// sf-pull, all ways to log in and to fail.
+	`sf-pull elf --event-type Login --transforms rules.yaml --transform-salt-file salt`,
+	`sf-pull elf --event-type Login --auth client-credentials --client-secret-file client`,
+	`SF_PULL_CLIENT_SECRET=` + plantedClient + ` sf-pull elf --event-type Login --auth client-credentials`,
+	`sf-pull elf --event-type Login --auth client-credentials --client-secret-file client --login-url $URL`,
+	`sf-pull elf --event-type Login --login-url $URL`,
+	`sf-pull elf --event-type Login --login-url https://${URL#http://}`,
+	`sf-pull elf --event-type Login --private-key-file client`,
+	`sf-pull elf --event-type Login --private-key-file key.pem --client-secret-file client --nonsense`,
+	`sf-pull elf --event-type Login --client-secret ` + plantedClient,
+	`sf-pull elf --event-type Login --plan`,
+	`sf-pull objects --object LoginHistory`,
+	`sf-pull apexlog`,
+	`sf-pull pubsub --topic /event/LoginEventStream --endpoint ${URL#http://} --login-url $URL`,
+	`sf-pull list`,
+	`sf-pull limits`,
+	`sf-pull discover`,
+	`sf-pull doctor --transforms rules.yaml --transform-salt-file salt elf --event-type Login`,
+	`sf-pull doctor --login-url $URL elf --event-type Login`,
+	// loki-push.
+	`loki-push --url $URL --token-file token --give-up 1s --spool dead <records`,
+	`loki-push --url $URL --user u --password-file password --give-up 1s --spool dead <records`,
+	`LOKI_PUSH_TOKEN=` + plantedToken + ` loki-push --url $URL --give-up 1s --spool dead <records`,
+	`LOKI_PUSH_URL=http://u:` + plantedInURL + `@${URL#http://} loki-push --give-up 1s --spool dead <records`,
+	`LOKI_PUSH_URL=http://u:` + plantedInURL + `@[::1 loki-push --give-up 1s <records`,
+	`LOKI_PUSH_URL=https://u:` + plantedInURL + `@${URL#http://} loki-push --give-up 1s <records`,
+	`LOKI_PUSH_URL=http://u:` + plantedInURL + `@${LOKI_PUSH_URL#http://} loki-push --spool dead <records`,
+	`loki-push --token-file token --spool dead --dry-run <records`,
+	`loki-push --url $URL --token-file token --max-age 1h --give-up 1s --spool dead <records`,
+	`loki-push probe --url $URL --token-file token`,
+	`loki-push probe --url $URL --token-file token --json --sharding`,
+	`loki-push count --url $URL --token-file token --since 2026-07-01T00:00:00Z --until 2026-07-01T01:00:00Z`,
+	`loki-push count --url https://${URL#http://} --user u --password-file password --since 2026-07-01T00:00:00Z --until 2026-07-01T01:00:00Z`,
+	// ckpt.
+	`ckpt commit "s3://bucket/state.json?region=us-east-1&endpoint=$URL" --retry-for 1s <acks`,
+	`ckpt list "s3://bucket/state.json?region=us-east-1&endpoint=$URL"`,
+	`timeout 20 ckpt doctor "s3://bucket/state.json?region=us-east-1&endpoint=$URL"`,
+	// dl-replay.
+	`loki-push --spool again --max-age 1h <records >/dev/null; dl-replay run --spool again --force -- loki-push --url $URL --token-file token --give-up 1s; dl-replay list --spool again; dl-replay show --spool again`,
+	// Everything that prints what it is.
+	`for p in sf-pull loki-push dl-replay ckpt; do $p completion bash; $p --help; $p --version; done; LOKI_PUSH_TOKEN=` + plantedToken + ` loki-push --help`,
+	// The status while it runs.
+	`(sleep 1 | loki-push --url $URL --token-file token --give-up 1s --spool dead --metrics-file m.prom & p=$!; kill -USR1 $p; wait $p)`,
+}
+
+// attempt makes all attempts, a few at a time, and returns what each has said.
+func (b *bench) attempt() []string {
+	outputs := make([]string, len(attempts))
+	var wg sync.WaitGroup
+	room := make(chan struct{}, 6)
+	for i, script := range attempts {
+		room <- struct{}{}
+		wg.Go(func() {
+			r := b.run("timeout 60 sh -c " + quoted(script))
+			outputs[i] = r.stdout + r.stderr
+			<-room
+		})
+	}
+	wg.Wait()
+	return outputs
+}
+
+// Whatever is run, and whatever a server answers, no output, no file and no
+// command line holds a secret. PROOFTEST_ALL asks for all answers.
+func TestSecrets(t *testing.T) {
+	answers := []struct {
+		name        string
+		status      int
+		contentType string
+	}{
+		{"401", 401, "text/plain"}, {"200 HTML", 200, "text/html"}, {"400 JSON", 400, "application/json"}, {"500", 500, "text/plain"},
+		{"302", 302, "text/html"}, {"260", 260, "text/plain"},
+	}
+	if os.Getenv("PROOFTEST_ALL") == "" {
+		answers = answers[:2]
+	}
+	for _, answer := range answers {
+		t.Run(answer.name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			b.plant()
+			b.hour("Login", 4, 5, nil)
+			srv := echo(t, answer.status, answer.contentType)
+			b.set("URL="+srv.URL,
+				"SF_PULL_LOG_LEVEL=debug", "LOKI_PUSH_LOG_LEVEL=debug", "CKPT_LOG_LEVEL=debug", "DL_REPLAY_LOG_LEVEL=debug",
+				"SF_PULL_REPORT=pull.report", "LOKI_PUSH_REPORT=push.report", "CKPT_REPORT=ckpt.report",
+				"SF_PULL_METRICS_FILE=pull.prom", "LOKI_PUSH_METRICS_FILE=push.prom", "CKPT_METRICS_FILE=ckpt.prom")
+			tell := b.watchCommandLines()
+			outputs := b.attempt()
+			lines := tell()
+			secrets := b.secrets()
+			for i, out := range outputs {
+				b.search(attempts[i], out, secrets)
+			}
+			for _, line := range lines {
+				b.search("a command line", line, secrets)
+			}
+			b.searchFiles(secrets)
+		})
+	}
+}
+
+func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
+
+func (b *bench) search(where, text string, secrets []string) {
+	b.t.Helper()
+	for _, s := range secrets {
+		if i := strings.Index(text, s); i >= 0 {
+			b.t.Errorf("%s: a secret is told: ...%q", where, text[max(0, i-100):min(len(text), i+len(s)+60)])
+		}
+	}
+}
+
+// searchFiles searches all files but those that the secrets were planted in.
+func (b *bench) searchFiles(secrets []string) {
+	b.t.Helper()
+	planted := []string{"token", "password", "client", "salt", "key.pem"}
+	err := filepath.WalkDir(b.dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || slices.Contains(planted, filepath.Base(path)) {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		b.search(path, string(data), secrets)
+		return nil
+	})
+	if err != nil {
+		b.t.Error(err)
+	}
+}
+
+// watchCommandLines looks at the command lines of the programs until the
+// function is called that it returns.
+func (b *bench) watchCommandLines() func() []string {
+	stop, done := make(chan struct{}), make(chan struct{})
+	var mu sync.Mutex
+	seen := map[string]bool{}
+	programs := filepath.Join(scratch, "bin")
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(2 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-tick.C:
+			}
+			procs, _ := filepath.Glob("/proc/[0-9]*")
+			for _, proc := range procs {
+				exe, err := os.Readlink(proc + "/exe")
+				if err != nil || filepath.Dir(exe) != programs {
+					continue
+				}
+				line, err := os.ReadFile(proc + "/cmdline")
+				// One attempt gives a secret on its command line, which is refused.
+				if text := string(line); err == nil && !strings.Contains(text, "--client-secret\x00") {
+					mu.Lock()
+					seen[text] = true
+					mu.Unlock()
+				}
+			}
+		}
+	}()
+	return func() []string {
+		close(stop)
+		<-done
+		var lines []string
+		for line := range seen {
+			lines = append(lines, line)
+		}
+		if len(lines) < 5 {
+			b.t.Errorf("hardly any command line was seen: %q", lines)
+		}
+		return lines
+	}
+}
+
+// The supervisor hands secrets on by the environment, each program its own.
+func TestSecretsOfLanes(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.plant()
+	b.hour("Login", 4, 5, nil)
+	script, err := filepath.Abs(filepath.Join(root, "scripts/sf2loki"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.write("lane.conf", strings.Join([]string{
+		"SF2LOKI_SOURCE=elf", "SF2LOKI_STATE=" + b.path("state.json"), "SF2LOKI_RUN_DIR=" + b.path("run"),
+		"SF_PULL_EVENT_TYPE=Login", "SF_PULL_LOGIN_URL=" + b.org.URL, "SF_PULL_CLIENT_ID=" + b.org.ClientID,
+		"SF_PULL_AUTH=client-credentials", "SF_PULL_CLIENT_SECRET=" + b.org.ClientSecret,
+		"LOKI_PUSH_URL=" + b.srv.URL, "LOKI_PUSH_TOKEN=" + plantedToken, "LOKI_PUSH_SPOOL=" + b.path("dead"), "",
+	}, "\n"))
+	tell := b.watchCommandLines()
+	outputs := ""
+	for _, command := range []string{"check ./lane.conf", "status ./lane.conf", "backfill ./lane.conf --since 2026-01-01 --until 2030-01-01",
+		"audit ./lane.conf --since 2026-01-01 --until 2030-01-01 --loki", "replay ./lane.conf", "nonsense", "--help"} {
+		r := b.run("exec " + script + " " + command)
+		outputs += r.stdout + r.stderr
+	}
+	lines := tell()
+	secrets := append(b.secrets(), b.org.ClientSecret)
+	b.search("the supervisor", outputs, secrets)
+	b.search("a command line", strings.Join(lines, "\n"), secrets)
+	if err := os.Remove(b.path("lane.conf")); err != nil {
+		t.Fatal(err)
+	}
+	b.searchFiles(secrets)
+}
+
+// The test itself can find what it looks for.
+func TestSecretsAreFound(t *testing.T) {
+	t.Parallel()
+	b := &bench{t: &testing.T{}, dir: t.TempDir()}
+	b.search("here", "Authorization: Bearer "+plantedToken, []string{plantedToken})
+	if !b.t.Failed() {
+		t.Error("a secret was not found")
+	}
+}
