@@ -46,7 +46,7 @@ func newRun(app *cli.App, stock *stock) *ffcli.Command {
 	cli.DurationVar(fs, &r.opts.MaxAge, "max-age", defaultMaxAge, "oldest entry that Loki takes, `AGE`; 0: any")
 	cli.EnumVar(fs, &r.opts.TS, "ts", replay.Keep, "send entries with their own time, the present, or the present if too old: `POLICY`", replay.Keep, replay.Now, replay.Clamp)
 	cli.EnumVar(fs, &r.opts.Order, "order", replay.ByCapture, "send in this `ORDER`", replay.ByCapture, replay.ByEvent)
-	fs.StringVar(&r.rate, "rate", "", "at most `N` records a second (100, 100/s, 600/m)")
+	fs.StringVar(&r.rate, "rate", "", "at most `N` records a second; also as 100/s or 600/m")
 	cli.RepeatVar(fs, &r.labels, "stream-label", "add the label `NAME=VALUE` to records that lack it")
 	cli.DurationVar(fs, &r.grace, "grace", defaultGrace, "`TIME` for the command to finish after a signal")
 	r.metrics.declare(app)
