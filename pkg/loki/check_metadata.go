@@ -41,27 +41,58 @@ func checkMetadataNames(metadata []record.Pair) *Problem {
 	if len(metadata) == 1 && len(metadata[0].Name) > 0 && isLetter(metadata[0].Name[0]) {
 		return nil // most entries have the level alone
 	}
+	if len(metadata) > fewNames {
+		return checkManyNames(metadata)
+	}
 	var textStack [512]byte
-	var endStack [32]int
+	var endStack [fewNames]int
 	names, ends := textStack[:0], endStack[:0] // normalised names, one after the other
 	for i := range metadata {
 		start := len(names)
 		names = appendNormalName(names, metadata[i].Name)
 		name := names[start:]
 		if onlyUnderscores(name) {
-			return problem(record.InvalidMetadata, "metadata name %.80q has no letter or digit", metadata[i].Name)
+			return nameless(&metadata[i])
 		}
 		from := 0
 		for j, end := range ends {
 			if bytes.Equal(names[from:end], name) && !bytes.Equal(metadata[j].Value, metadata[i].Value) {
-				return problem(record.InvalidMetadata, "metadata %.80q and %.80q are one name to Loki, with two values",
-					metadata[j].Name, metadata[i].Name)
+				return oneName(&metadata[j], &metadata[i])
 			}
 			from = end
 		}
 		ends = append(ends, len(names))
 	}
 	return nil
+}
+
+// fewNames is how many are compared with each other in no time.
+const fewNames = 32
+
+func checkManyNames(metadata []record.Pair) *Problem {
+	seen := make(map[string]int, len(metadata))
+	var name []byte
+	for i := range metadata {
+		name = appendNormalName(name[:0], metadata[i].Name)
+		if onlyUnderscores(name) {
+			return nameless(&metadata[i])
+		}
+		j, ok := seen[string(name)]
+		if !ok {
+			seen[string(name)] = i
+		} else if !bytes.Equal(metadata[j].Value, metadata[i].Value) {
+			return oneName(&metadata[j], &metadata[i])
+		}
+	}
+	return nil
+}
+
+func nameless(p *record.Pair) *Problem {
+	return problem(record.InvalidMetadata, "metadata name %.80q has no letter or digit", p.Name)
+}
+
+func oneName(a, b *record.Pair) *Problem {
+	return problem(record.InvalidMetadata, "metadata %.80q and %.80q are one name to Loki, with two values", a.Name, b.Name)
 }
 
 // appendNormalName appends what Loki makes of a metadata name: every run of

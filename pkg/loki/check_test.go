@@ -121,6 +121,9 @@ func TestCheckMetadata(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			l := DefaultLimits()
 			wantProblem(t, l.CheckMetadata(tc.metadata), tc.reason, tc.text)
+			if tc.reason == "" || tc.reason == record.InvalidMetadata { // among very many the same
+				wantProblem(t, checkMetadataNames(append(numbered(2000), tc.metadata...)), tc.reason, tc.text)
+			}
 		})
 	}
 	var none Limits

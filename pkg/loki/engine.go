@@ -158,12 +158,15 @@ type Engine struct {
 	streams     map[string]*stream
 	streamsSeen int64
 	manyStreams int // so many are looked through for idle ones
-	openList    openList
-	local       *batch // entries that need no push
-	localOpened time.Duration
-	memory      int64
-	blocks      blocks
-	spareBatch  []*batch
+	streamBytes int // of their labels
+
+	manyStreamBytes int // with so many too
+	openList        openList
+	local           *batch // entries that need no push
+	localOpened     time.Duration
+	memory          int64
+	blocks          blocks
+	spareBatch      []*batch
 
 	// The schedule.
 	ready    []*stream
@@ -242,7 +245,7 @@ func NewEngine(cfg EngineConfig) (*Engine, error) {
 		failingSince: never, misconfiguredSince: never, lastSuccess: never,
 		outageBackoff: backoff.New(minBackoff, maxBackoff), breaker: newBreaker(), breakerHere: newBreaker(), tracker: newTracker(),
 	}
-	e.manyStreams = manyStreams
+	e.manyStreams, e.manyStreamBytes = manyStreams, manyStreamBytes
 	e.letterCounts = map[record.Reason]int64{}
 	e.wall()
 	return e, nil

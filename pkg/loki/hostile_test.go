@@ -88,6 +88,42 @@ func TestVeryLongLabelsAreNotKept(t *testing.T) {
 	})
 }
 
+// What is remembered of keys and streams that wait for nothing is bounded by its
+// bytes, not by its number alone; what still waits is never forgotten.
+func TestManyBytesAreForgotten(t *testing.T) {
+	const n, each = 300, 64 << 10
+	tr := newTracker()
+	var acked []string
+	ack := func(a *record.Ack) { acked = append(acked, a.Key) }
+	waiting := tr.add(position{key: []byte("first"), token: []byte("t")})
+	for i := range n {
+		tr.settle(tr.add(position{key: fmt.Appendf(nil, "%d", i), token: bytes.Repeat([]byte("t"), each)}), fateDelivered)
+		tr.acks(ack)
+	}
+	if tr.keyBytes > manyKeyBytes+2*each {
+		t.Errorf("%d keys with %d bytes are kept", len(tr.ids), tr.keyBytes)
+	}
+	tr.settle(waiting, fateDelivered)
+	if tr.acks(ack); len(acked) != n+1 || acked[n] != "first" {
+		t.Errorf("%d acknowledged, the last is %s", len(acked), acked[len(acked)-1])
+	}
+	bubble(t, func(t *testing.T, tr *trial) {
+		tr.cfg.Push = tr.loki
+		e, err := NewEngine(tr.cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range n {
+			text := fmt.Appendf(bytes.Repeat([]byte("x"), each-20), "%d", i)
+			e.stream(text)
+			e.labels.get(e, []record.Pair{{Name: []byte("event_type"), Value: text}})
+		}
+		if e.streamBytes > manyStreamBytes+each || e.labels.size > manyStreamBytes {
+			t.Errorf("%d streams with %d bytes and %d label sets with %d are kept", len(e.streams), e.streamBytes, e.labels.n, e.labels.size)
+		}
+	})
+}
+
 // A server that says 204 before it has the whole request has not stored it.
 func TestAnswerBeforeTheRequest(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")

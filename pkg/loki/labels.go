@@ -19,6 +19,7 @@ type labelCache struct {
 	last *labelSet
 	sets map[uint64][]*labelSet
 	n    int // of sets
+	size int // of their texts
 	seed maphash.Seed
 	key  []byte
 }
@@ -64,15 +65,16 @@ func (c *labelCache) get(e *Engine, labels []record.Pair) *labelSet {
 			return set
 		}
 	}
-	if c.n++; c.n > manyStreams {
-		clear(c.sets)
-		c.n = 1
-	}
 	set := e.newLabelSet(labels)
-	if MetadataBytes(labels) > largeSet {
-		c.n--
+	size := MetadataBytes(labels)
+	if size > largeSet {
 		return set
 	}
+	if c.n++; c.n > manyStreams || c.size+size > manyStreamBytes {
+		clear(c.sets)
+		c.n, c.size = 1, 0
+	}
+	c.size += size
 	c.sets[sum] = append(c.sets[sum], set)
 	c.use(e, set)
 	return set
@@ -84,7 +86,7 @@ func (c *labelCache) use(e *Engine, set *labelSet) {
 }
 
 func (c *labelCache) sweep(now, idle time.Duration) {
-	c.n = 0
+	c.n, c.size = 0, 0
 	for sum, sets := range c.sets {
 		sets = slices.DeleteFunc(sets, func(s *labelSet) bool { return s != c.last && now-s.used > idle })
 		if len(sets) == 0 {
@@ -92,6 +94,9 @@ func (c *labelCache) sweep(now, idle time.Duration) {
 		} else {
 			c.sets[sum] = sets
 			c.n += len(sets)
+			for _, set := range sets {
+				c.size += MetadataBytes(set.came)
+			}
 		}
 	}
 }

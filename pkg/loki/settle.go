@@ -29,10 +29,13 @@ type tracker struct {
 	// are manyKeys.
 	freeKeys []int32
 	manyKeys int
-	last     int32 // the key of the record before: most often of this one too
-	seq      uint64
-	nokey    uint64  // records without a key so far
-	dirty    []int32 // keys whose first record may be settled
+	keyBytes int // of the names and tokens of keys
+
+	manyKeyBytes int
+	last         int32 // the key of the record before: most often of this one too
+	seq          uint64
+	nokey        uint64  // records without a key so far
+	dirty        []int32 // keys whose first record may be settled
 
 	runs []runLine
 }
@@ -114,7 +117,7 @@ func newTracker() *tracker {
 		keys:  make([]trackedKey, 1, 16),
 		ids:   make(map[string]int32),
 
-		manyKeys: manyKeys,
+		manyKeys: manyKeys, manyKeyBytes: manyKeyBytes,
 	}
 }
 
@@ -180,15 +183,17 @@ func (t *tracker) key(name []byte) int32 {
 // nothing are forgotten, and with them what they had counted for their next
 // account.
 func (t *tracker) newKey(name string) int32 {
-	if len(t.ids) >= t.manyKeys {
+	if len(t.ids) >= t.manyKeys || t.keyBytes >= t.manyKeyBytes {
 		for name, id := range t.ids {
 			if k := &t.keys[id]; k.first == 0 && !k.dirty {
 				delete(t.ids, name)
+				t.keyBytes -= len(name) + cap(k.token)
 				*k = trackedKey{}
 				t.freeKeys = append(t.freeKeys, id)
 			}
 		}
-		t.manyKeys = max(manyKeys, 2*len(t.ids))
+		t.last = 0
+		t.manyKeys, t.manyKeyBytes = max(manyKeys, 2*len(t.ids)), max(manyKeyBytes, 2*t.keyBytes)
 	}
 	id := int32(len(t.keys))
 	if n := len(t.freeKeys); n > 0 {
@@ -199,11 +204,16 @@ func (t *tracker) newKey(name string) int32 {
 	}
 	t.keys[id].name = name
 	t.ids[name] = id
+	t.keyBytes += len(name)
 	return id
 }
 
-// manyKeys is far more than a pipe has.
-const manyKeys = 10000
+// manyKeys is far more than a pipe has, and manyKeyBytes than their names and
+// tokens take.
+const (
+	manyKeys     = 10000
+	manyKeyBytes = 8 << 20
+)
 
 // addRun appends a line about a run.
 func (t *tracker) addRun(run []byte) {
@@ -339,7 +349,9 @@ func (t *tracker) pass(k *trackedKey, barrier uint64, write func(*record.Ack)) {
 		if n.token != nil {
 			due.add(k.sum)
 			k.sum = tally{}
+			t.keyBytes -= cap(k.token)
 			k.token, k.time, k.hasTime = append(k.token[:0], n.token...), n.time, n.hasTime
+			t.keyBytes += cap(k.token)
 			pending = true
 		}
 		if n.account != nil && k.token != nil {

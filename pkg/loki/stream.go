@@ -66,15 +66,17 @@ func (e *Engine) stream(labels []byte) *stream {
 	if st := e.streams[string(labels)]; st != nil {
 		return st
 	}
-	if len(e.streams) >= e.manyStreams {
+	if len(e.streams) >= e.manyStreams || e.streamBytes >= e.manyStreamBytes {
 		e.forgetStreams(e.now(), never)
 		e.manyStreams = max(manyStreams, 2*len(e.streams))
+		e.manyStreamBytes = max(manyStreamBytes, 2*e.streamBytes)
 	}
 	st := &stream{
 		labels: append([]byte(nil), labels...), newest: math.MinInt64, sent: never, sharded: never,
 		backoff: backoff.New(minBackoff, maxBackoff),
 	}
 	e.streams[string(st.labels)] = st
+	e.streamBytes += len(st.labels)
 	e.streamsSeen++
 	return st
 }
@@ -241,6 +243,7 @@ func (e *Engine) forgetStreams(now, idle time.Duration) {
 		if st.place == placeNone && st.open == nil && !st.work() && st.pace <= now && now-st.used > idle {
 			st.gone = true
 			delete(e.streams, key)
+			e.streamBytes -= len(st.labels)
 		}
 	}
 }
@@ -248,3 +251,6 @@ func (e *Engine) forgetStreams(now, idle time.Duration) {
 // manyStreams is how many streams and label sets are remembered without a
 // question: more than a tenant may have, as a rule.
 const manyStreams = 10000
+
+// manyStreamBytes is how many bytes of labels they may have.
+const manyStreamBytes = 8 << 20
