@@ -50,6 +50,8 @@ func lookFirst(b *bench, blocks []string) {
 func whatIsThere(b *bench, blocks []string) {
 	b.acme("--hours", "4", "--rows", "5")
 	b.sh(0, blocks[0], "PASS  login:", "PASS  push:", "PASS  compare-and-swap", `"kind":"topic"`, `"api_calls":`, `"streams":`, `"tmp_bytes":`)
+	b.configured()
+	b.sh(0, blocks[1], "PASS  hourly", "login", "push", "compare-and-swap")
 }
 
 func testRule(b *bench, blocks []string) {

@@ -18,7 +18,7 @@ var historyTasks = []task{
 // month has the month of the documentation, June, be the last three days.
 func (b *bench) month() {
 	today := time.Now().UTC().Truncate(24 * time.Hour)
-	b.places = append(b.places, "2026-06-01", today.Add(-72*time.Hour).Format("2006-01-02"), "2026-07-01", today.Format("2006-01-02"))
+	b.places = append(b.places, "2026-06-01", today.Add(-72*time.Hour).Format("2006-01-02"), "2026-06-02", today.Add(-48*time.Hour).Format("2006-01-02"), "2026-07-01", today.Format("2006-01-02"))
 }
 
 const live = `sf-pull elf --event-type Login --resume /var/lib/sf2loki/prod.json |
@@ -46,6 +46,11 @@ func backfill(b *bench, blocks []string) {
 		b.t.Errorf("something is left: %v", r)
 	}
 	b.sh(1, "dl-replay list --spool /var/spool/sf2loki/prod | grep .")
+	b.configured()
+	n := b.stored(acmeLoki, "7", `{event_type="Login"}`)
+	b.sh(0, blocks[1])
+	b.holds(`{event_type="Login"}`, n)
+	b.sh(0, "ckpt list /var/lib/sf2loki/hourly.json", "org=prod:window=")
 }
 
 // lastPlan is the command that tells what is left of a backfill.

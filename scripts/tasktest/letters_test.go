@@ -57,6 +57,11 @@ func tooOld(b *bench, blocks []string) {
 	b.sh(0, toSpool)
 	b.sh(0, blocks[0], "too_old:3", "3 to send: 3 replayed")
 	b.holds(`{event_type="API"}`, 3)
+	b.configured()
+	b.write("in", records(8*24*time.Hour, "d", "e"))
+	b.sh(0, strings.Replace(toSpool, "sf2loki/prod", "sf2loki/hourly", 1))
+	b.sh(0, blocks[1], "2 to send: 2 replayed")
+	b.holds(`{event_type="API"}`, 5)
 }
 
 func tooLate(b *bench, blocks []string) {

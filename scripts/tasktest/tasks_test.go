@@ -37,7 +37,7 @@ func TestTasks(t *testing.T) {
 		t.Errorf("nobody tries %q", title)
 	}
 	for n := 1; n <= reviewed; n++ {
-		if !answered[n] && n != 22 {
+		if !answered[n] {
 			t.Errorf("no section is about T%d", n)
 		}
 	}

@@ -1,11 +1,15 @@
 package tasktest
 
 import (
+	"encoding/json"
+	"regexp"
 	"strings"
+	"time"
 )
 
 var watchTasks = []task{
 	{"What is the pipeline doing right now?", []int{26}, rightNow},
+	{"Prove that a day is complete", []int{22}, complete},
 	{"Loki was down for six hours", []int{23}, lokiDown},
 	{"The org's API calls run out", []int{24}, callsRunOut},
 	{"Upgrade, and roll back", []int{25}, upgrade},
@@ -13,13 +17,51 @@ var watchTasks = []task{
 
 func rightNow(b *bench, blocks []string) {
 	b.acme("--hours", "3", "--rows", "4", "--types", "Login")
-	b.lane("hourly", sections(b.t, "sf2loki-tasks.7")["A lane that runs all the time"][0])
+	b.configured()
 	end := b.begin("exec sf2loki run hourly 2>log")
 	b.eventually("a position is stored", func() bool { return strings.Contains(b.state("hourly.json"), "Login") })
 	b.sh(0, blocks[0], "hourly: running", "loki-push ", "org=prod:eventlogfile:Login", `"delivered":12`, "ok")
 	b.sh(0, blocks[1])
 	b.eventually("a snapshot is printed", func() bool { return strings.Contains(b.read("log"), `"delivered":12`) })
 	end()
+}
+
+func complete(b *bench, blocks []string) {
+	b.acme("--hours", "75", "--rows", "3", "--types", "Login,API")
+	b.month()
+	b.set("SF_PULL_LOOKBACK=4d")
+	b.configured()
+	b.caughtUp(b.rows(""))
+	b.sh(0, blocks[0], "hourly:", "complete")
+	// A file that came later, and that nobody has pulled yet.
+	late, err := json.Marshal(map[string]any{"type": "Login", "start": b.here("2026-06-01") + "T05:00:00Z", "rows": 4, "seed": 9, "created": time.Now().UTC().Add(-3 * time.Hour)})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.control("hour", string(late))
+	hole := b.sh(65, blocks[0], "sf2loki audit hourly --fill")
+	b.sh(65, blocks[1])
+	if !strings.HasPrefix(b.read("audit.json"), "{") {
+		b.t.Errorf("JSON: %s", b.read("audit.json"))
+	}
+	fill := regexp.MustCompile(`sf2loki audit hourly --fill[^\n]*`).FindString(hole.stdout + hole.stderr)
+	b.sh(0, fill)
+	b.sh(0, blocks[0], "complete")
+}
+
+// configured has the lane of the documentation, hourly, not running.
+func (b *bench) configured() {
+	b.lane("hourly", sections(b.t, "sf2loki-tasks.7")["A lane that runs all the time"][0])
+}
+
+// caughtUp runs the lane until Loki holds so many rows, and stops it.
+func (b *bench) caughtUp(rows int) {
+	b.t.Helper()
+	end := b.begin("exec sf2loki run hourly")
+	b.eventually("the lane has caught up", func() bool { return b.stored(acmeLoki, "7", `{source="eventlogfile"}`) == rows })
+	if r := end(); r.status != 0 {
+		b.t.Errorf("%v", r)
+	}
 }
 
 func lokiDown(b *bench, blocks []string) {
@@ -49,7 +91,7 @@ func upgrade(b *bench, blocks []string) {
 	b.acme("--hours", "3", "--rows", "4", "--types", "Login")
 	b.program("apt", `echo "apt $*" >>"$HOME/done"`)
 	b.program("systemctl", `echo "systemctl $*" >>"$HOME/done"`)
-	b.lane("hourly", sections(b.t, "sf2loki-tasks.7")["A lane that runs all the time"][0])
+	b.configured()
 	toHourly := strings.ReplaceAll(live, "prod.json", "hourly.json")
 	b.sh(0, toHourly)
 	b.sh(0, blocks[0], "PASS  hourly:")
