@@ -21,7 +21,7 @@ SHELLS = $(shell grep -slE '^\#!.*(sh|bash)$$' scripts/* scripts/packages/* .ci/
 COMPLETIONS = $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 UNITS = $(DESTDIR)$(PREFIX)/lib/systemd/system
 
-.PHONY: all build test test-stores test-kube check lint generate fuzz chaos large bench sizes demo install uninstall dist packages clean help
+.PHONY: all build test test-stores test-kube check lint generate fuzz chaos large bench sizes dashboards screenshots demo install uninstall dist packages clean help
 
 all: build
 
@@ -72,6 +72,12 @@ bench: ## run the benchmarks that match BENCH, COUNT times (1): programs and ste
 
 sizes: ## sizes of the programs, with and without each SDK, and how fast ckpt starts
 	scripts/sizes
+
+dashboards: ## write scripts/grafana/*.json anew
+	$(GO) run ./scripts/grafana
+
+screenshots: ## look at the status pages and an audit in a browser, pictures in docs/ (needs chromium)
+	$(GO) test -tags screenshots -count=1 ./scripts/screenshots
 
 demo: build ## pull from a simulated org, push, repair and replay
 	PATH="$(CURDIR)/bin:$$PATH" scripts/demo

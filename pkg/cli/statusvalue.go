@@ -120,6 +120,9 @@ func (p *page) show(name string, value any) string {
 	return fmt.Sprint(value)
 }
 
+// isMoment tells the fields whose numbers are nanoseconds since 1970.
+func isMoment(name string) bool { return name == "newest" || name == "position" }
+
 func (p *page) showNumber(name string, v json.Number) string {
 	i, err := v.Int64()
 	if err != nil {
@@ -132,7 +135,7 @@ func (p *page) showNumber(name string, v json.Number) string {
 	switch {
 	case strings.HasSuffix(name, "_ns"):
 		return time.Duration(i).Round(time.Millisecond).String()
-	case name == "newest" || name == "position":
+	case isMoment(name):
 		if i == 0 {
 			return "none yet"
 		}

@@ -184,7 +184,7 @@ func (p *page) fields(n *node, level int) {
 			}
 			p.raw("<tr>")
 			p.element(`th scope="row"`, name)
-			p.cell(n.keys[i], item)
+			p.element("td", p.inline(n.keys[i], item))
 			p.raw("</tr>\n")
 		}
 	}
@@ -229,7 +229,7 @@ func (p *page) cell(name string, n *node) {
 	switch {
 	case n == nil:
 		p.raw("<td></td>")
-	case n.number():
+	case n.number() && !isMoment(name):
 		p.element(`td class="n"`, p.inline(name, n))
 	default:
 		p.element("td", p.inline(name, n))
