@@ -31,6 +31,8 @@ func ForDaemon(doc Document, daily bool) (out Document, done []Converted) {
 			c.Note = "the daemon keeps no windows"
 		case k.Source == SourceFile:
 			c.Note = "the daemon reads no files on disk"
+		case k.Source == SourceELF && EventType(k.Object) == "*":
+			c.Note = "the daemon looks for new types by itself"
 		case k.Source == SourceELF && daily != (EventType(k.Object) != k.Object):
 			c.Note = "the position is of files of another interval"
 		default:

@@ -26,6 +26,7 @@ func TestForDaemon(t *testing.T) {
 		{"lane=audit:pubsub:/event/X", "AAAB", "", "", "no lanes"},
 		{"window=2026-06-01/2026-07-01:eventlogfile:Login", `{"v":1,"created":"2026-06-30T01:00:00.000Z"}`, "", "", "no windows"},
 		{"file:a.csv", `{"v":1,"size":1}`, "", "", "no files on disk"},
+		{"eventlogfile:*", `{"v":1,"created":"2026-06-30T01:00:00.000Z"}`, "", "", "by itself"},
 		{"eventlogfile:New", `{"v":2,"created":"2026-06-30T01:00:00.000Z"}`, "", "", "newer"},
 		{"eventlogfile:None", `{"v":1}`, "", "", "no time"},
 		{"eventlogfile:Text", `hello`, "", "", "not a position"},
