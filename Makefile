@@ -21,7 +21,7 @@ SHELLS = $(shell grep -slE '^\#!.*(sh|bash)$$' scripts/* scripts/packages/* .ci/
 COMPLETIONS = $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 UNITS = $(DESTDIR)$(PREFIX)/lib/systemd/system
 
-.PHONY: all build test test-stores test-kube check lint generate fuzz chaos large bench sizes dashboards screenshots demo install uninstall dist packages clean help
+.PHONY: all build test test-stores test-kube check lint generate fuzz chaos proof large bench sizes dashboards screenshots demo install uninstall dist packages clean help
 
 all: build
 
@@ -63,6 +63,9 @@ fuzz: ## run each fuzz target for FUZZTIME (10s)
 chaos: ## kill stages of pipelines at random, KILLS times (200), by SEED
 	PIPETEST_KILLS='$(KILLS)' PIPETEST_SEED='$(SEED)' $(GO) test -count=1 -v -timeout 1h -run '^TestKill$$' ./scripts/pipetest
 	$(GO) test -count=1 -v -timeout 1h -run '^TestContenders' ./cmd/ckpt -blows 50
+
+proof: ## plant bugs and secrets, fill holes that an audit finds
+	PROOFTEST_ALL=1 $(GO) test -count=1 -v -timeout 1h ./scripts/prooftest
 
 large: ## push a file of FILE_MB (200) into a simulated Loki and into VictoriaLogs
 	PIPETEST_FILE_MB='$(FILE_MB)' $(GO) test -count=1 -v -timeout 1h -run '^TestLargeFile$$' ./scripts/pipetest
