@@ -50,7 +50,7 @@ func TestReadme(t *testing.T) {
 	if n := strings.Count(out, `"event_type"`); n != 6 {
 		t.Errorf("%d event types: %s", n, out)
 	}
-	step(blocks[3], "line_too_long  24", "too_new        48", "too_old        48", "shorten it on the way", `{"key":"QUERY","value":307200}`)
+	step(blocks[3], "line_too_long  24", "too_new        48", "too_old        48", "shorten it on the way", `","value":307200}`)
 	step(blocks[4], "24 to send: 24 replayed", "96 to send: 96 replayed", ".replayed")
 	if n := b.stored("http://127.0.0.1:3100", "", `{source="eventlogfile"}`); n != b.rows("") {
 		t.Errorf("%d stored of %d", n, b.rows(""))
