@@ -18,7 +18,10 @@ GO ?= go
 PROGRAMS = sf-pull loki-push dl-replay ckpt
 RELEASE = $(if $(VERSION),-X sf2loki/pkg/cli.release=$(VERSION))
 SHELLS = $(shell grep -slE '^\#!.*(sh|bash)$$' scripts/* scripts/packages/* .ci/run) $(wildcard scripts/lib/*.sh)
-COMPLETIONS = $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+SHARE = $(DESTDIR)$(PREFIX)/share
+COMPLETIONS = $(SHARE)/bash-completion/completions
+ZSH = $(SHARE)/zsh/site-functions
+FISH = $(SHARE)/fish/vendor_completions.d
 UNITS = $(DESTDIR)$(PREFIX)/lib/systemd/system
 
 .PHONY: all build test test-stores test-kube check lint generate fuzz chaos proof large bench sizes dashboards screenshots demo install uninstall dist packages clean help
@@ -86,11 +89,14 @@ demo: build ## pull from a simulated org, push, repair and replay
 	PATH="$(CURDIR)/bin:$$PATH" scripts/demo
 
 install: build ## install programs, manual pages, completions (DESTDIR, PREFIX)
-	install -d '$(DESTDIR)$(BINDIR)' '$(COMPLETIONS)'
+	install -d '$(DESTDIR)$(BINDIR)' '$(COMPLETIONS)' '$(ZSH)' '$(FISH)'
 	install -m 755 $(PROGRAMS:%=bin/%) scripts/sf2loki '$(DESTDIR)$(BINDIR)'
 	install -d '$(DESTDIR)$(BINDIR)/../lib/sf2loki'
 	install -m 644 scripts/lib/*.sh '$(DESTDIR)$(BINDIR)/../lib/sf2loki'
-	for p in $(PROGRAMS); do bin/$$p completion bash >'$(COMPLETIONS)/'$$p; done
+	for p in $(PROGRAMS); do \
+		bin/$$p completion bash >'$(COMPLETIONS)/'$$p && bin/$$p completion zsh >'$(ZSH)/_'$$p && \
+			bin/$$p completion fish >'$(FISH)/'$$p.fish || exit 1; \
+	done
 	for page in man/*; do \
 		section='$(DESTDIR)$(MANDIR)/man'$${page##*.}; \
 		install -d "$$section" && install -m 644 "$$page" "$$section" || exit 1; \
@@ -106,7 +112,8 @@ uninstall: ## remove what install installed
 	for unit in scripts/systemd/*.service scripts/systemd/*.timer; do rm -f '$(UNITS)/'$${unit##*/}; done
 	rm -f '$(UNITS)/../../sysusers.d/sf2loki.conf' '$(UNITS)/../../tmpfiles.d/sf2loki.conf'
 	rm -rf '$(DESTDIR)$(BINDIR)/../lib/sf2loki'
-	rm -f $(PROGRAMS:%='$(DESTDIR)$(BINDIR)/%') '$(DESTDIR)$(BINDIR)/sf2loki' $(PROGRAMS:%='$(COMPLETIONS)/%')
+	rm -f $(PROGRAMS:%='$(DESTDIR)$(BINDIR)/%') '$(DESTDIR)$(BINDIR)/sf2loki' $(PROGRAMS:%='$(COMPLETIONS)/%') \
+		$(PROGRAMS:%='$(ZSH)/_%') $(PROGRAMS:%='$(FISH)/%.fish')
 	for page in man/*; do rm -f '$(DESTDIR)$(MANDIR)/man'$${page##*.}/$${page##*/}; done
 
 dist: ## reproducible release tarballs in dist/ (VERSION, SOURCE_DATE_EPOCH)
