@@ -166,22 +166,8 @@ func (e *Engine) settleEntry(b *batch, en *entry, captured bool, wall int64) fat
 
 // letters makes the dead letters of a batch from the records' own texts.
 func (e *Engine) letters(b *batch) [][]byte {
-	size := 0
-	for i := range b.entries {
-		if e.isLetter(&b.entries[i]) {
-			size += len(b.entries[i].raw()) + 1
-		}
-	}
-	var raws bytes.Buffer
-	raws.Grow(size)
-	for i := range b.entries {
-		if e.isLetter(&b.entries[i]) {
-			raws.Write(b.entries[i].raw())
-			raws.WriteByte('\n')
-		}
-	}
-	reader := record.NewReader(&raws)
-	reader.SetLimit(raws.Len() + 1)
+	var one rawText
+	reader := record.NewReader(&one)
 	now := time.Now().UTC()
 	var letters [][]byte
 	var rec record.Record
@@ -190,12 +176,26 @@ func (e *Engine) letters(b *batch) [][]byte {
 		if !e.isLetter(en) {
 			continue
 		}
+		one.text = en.raw()
 		// These texts have been read before, so the only error is that of an
 		// object that is no record, which is a letter all the same.
 		_ = reader.Read(&rec)
 		letters = append(letters, e.letter(b, en, &rec, now))
 	}
 	return letters
+}
+
+// rawText gives out the text of one record after the other, each with the line
+// feed that it was read with.
+type rawText struct{ text []byte }
+
+func (r *rawText) Read(p []byte) (int, error) {
+	n := copy(p, r.text)
+	if r.text = r.text[n:]; len(r.text) == 0 && n < len(p) {
+		p[n] = '\n'
+		n++
+	}
+	return n, nil
 }
 
 // letterBytes is more than a dead letter has beside its record, as a rule.

@@ -49,6 +49,9 @@ func (e *Engine) read(in io.Reader) {
 			e.endInput(inputError(err), counted.n)
 			return
 		}
+		if e.full() {
+			reader.Trim()
+		}
 		for e.full() {
 			select {
 			case <-e.space:

@@ -14,15 +14,9 @@ import (
 // which is no entry, is identified by all that it says besides its checkpoint
 // and its being a dead letter.
 func ID(rec *Record) string {
-	b := appendIdentity(make([]byte, 0, 1024), rec)
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:16])
-}
-
-// appendIdentity appends what is hashed. Each part has its length before it, so
-// that no two entries have one text.
-func appendIdentity(b []byte, rec *Record) []byte {
-	b = appendSorted(b, rec.Labels)
+	h := sha256.New()
+	// Each part has its length before it, so that no two entries have one text.
+	b := appendSorted(make([]byte, 0, 1024), rec.Labels)
 	if rec.HasTime {
 		b = binary.BigEndian.AppendUint64(append(b, 't'), uint64(rec.Time))
 	}
@@ -30,18 +24,21 @@ func appendIdentity(b []byte, rec *Record) []byte {
 	if rec.EscapedLine != nil {
 		line = unescapeLine(rec.EscapedLine)
 	}
-	if line != nil {
-		b = appendPart(append(b, 'l'), line)
+	if line != nil { // which may be very long: it is not copied
+		h.Write(binary.AppendUvarint(append(b, 'l'), uint64(len(line))))
+		h.Write(line)
+		b = b[:0]
 	}
 	b = appendSorted(b, rec.Metadata)
-	if line != nil {
-		return b
+	if line == nil {
+		raw := rec.Raw
+		if raw == nil {
+			raw = AppendRecord(nil, rec)
+		}
+		b = appendOthers(b, rec, raw)
 	}
-	raw := rec.Raw
-	if raw == nil {
-		raw = AppendRecord(nil, rec)
-	}
-	return appendOthers(b, rec, raw)
+	h.Write(b)
+	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
 func appendPart(b, part []byte) []byte {

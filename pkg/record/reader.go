@@ -36,6 +36,10 @@ func (r *Reader) SetLimit(n int) { r.s.limit = n }
 // reader that hands most tokens on as they are, or throws them away.
 func (r *Reader) LeaveValues() { r.escaped = true }
 
+// Trim gives back what a very long record made the Reader hold. The record that
+// Read returned last is then no longer valid.
+func (r *Reader) Trim() { r.s.recycle() }
+
 // Read reads the next record into rec. It returns
 //
 //   - io.EOF at the end of the input;

@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -131,23 +132,16 @@ func (w *Writer) appendTo(lines [][]byte) (n int, size int64, err error) {
 			return 0, 0, err
 		}
 	}
-	buf := make([]byte, 0, 64<<10)
+	out := bufio.NewWriterSize(w.cur.f, 64<<10) // keeps its first error until Flush
 	for n < len(lines) && (n == 0 || w.cur.size+size+lineSize(lines[n]) <= w.cfg.FileBytes) {
-		buf = append(buf, lines[n]...)
+		_, _ = out.Write(lines[n])
 		if !ended(lines[n]) {
-			buf = append(buf, '\n')
+			_ = out.WriteByte('\n')
 		}
 		size += lineSize(lines[n])
 		n++
-		if len(buf) >= 1<<20 {
-			if _, err := w.cur.f.Write(buf); err != nil {
-				w.undo()
-				return 0, 0, err
-			}
-			buf = buf[:0]
-		}
 	}
-	if _, err := w.cur.f.Write(buf); err != nil {
+	if err := out.Flush(); err != nil {
 		w.undo()
 		return 0, 0, err
 	}
