@@ -160,8 +160,21 @@ type listing struct {
 	plain atomic.Bool
 }
 
+// listTries is how often a listing is asked for whose rest has expired, or did
+// not come.
+const listTries = 3
+
 // files runs a selection.
 func (l *listing) files(ctx context.Context, s selection) ([]File, error) {
+	for try := 1; ; try++ {
+		files, err := l.filesOnce(ctx, s)
+		if salesforce.KindOf(err) != salesforce.KindLocator || try == listTries {
+			return files, err
+		}
+	}
+}
+
+func (l *listing) filesOnce(ctx context.Context, s selection) ([]File, error) {
 	var files []File
 	err := l.run(ctx, &s, (*selection).soql, func(raw json.RawMessage) error {
 		f, err := parseFile(raw)

@@ -39,6 +39,7 @@ type line struct {
 // bench is an org, its clock, the state that a pipeline would keep, and what
 // came out.
 type bench struct {
+	tries  int // of the client; 0: 1
 	t      *testing.T
 	org    *sftest.Org
 	doc    map[string]string
@@ -105,7 +106,7 @@ func (b *bench) client() *salesforce.Client {
 	c, err := salesforce.New(salesforce.Config{
 		LoginURL: b.org.URL, Auth: salesforce.ClientCredentials, ClientID: b.org.ClientID,
 		ClientSecret: func() (string, error) { return b.org.ClientSecret, nil },
-		Retry:        salesforce.Retry{Attempts: 1}, Now: b.clock, HTTP: b.http,
+		Retry:        salesforce.Retry{Attempts: max(b.tries, 1), Min: time.Nanosecond, Max: time.Nanosecond}, Now: b.clock, HTTP: b.http,
 	})
 	if err != nil {
 		b.t.Fatal(err)
