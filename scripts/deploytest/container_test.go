@@ -37,6 +37,7 @@ func TestImage(t *testing.T) {
 		write(t, h.path("dev/"+device), "12", 0o666)
 		must(t, os.Chmod(h.path("dev/"+device), 0o666)) // whatever the umask
 	}
+	must(t, os.Mkdir(h.path("proc"), 0o755))
 	for _, volume := range []string{"run/sf2loki", "var/tmp", "var/spool/sf2loki", "var/lib/sf2loki"} {
 		must(t, os.MkdirAll(h.path(volume), 0o755))
 		output(t, asRoot("chown", "10001:10001", h.path(volume)))
@@ -47,8 +48,11 @@ func TestImage(t *testing.T) {
 		"SF_PULL_EVENT_TYPE=*", "SF_PULL_POLL=1s", "LOKI_PUSH_URL=" + b.loki.URL, "",
 	}, "\n"), 0o644)
 	env := regexp.MustCompile(`(?m)^ENV (.*)$`).FindStringSubmatch(read(t, root+"/scripts/kubernetes/Containerfile"))[1]
+	chroot, err := exec.LookPath("chroot")
+	must(t, err)
 	inside := func(command string) *exec.Cmd {
-		cmd := asRoot("chroot", "--userspec=10001:10001", h.dir, "/bin/sh", "-c", "cd /var/tmp; exec "+command)
+		cmd := asRoot("unshare", "--mount", "sh", "-c", `mount --rbind /proc "$0/proc" && exec "$2" --userspec=10001:10001 "$0" /bin/sh -c "$1"`,
+			h.dir, "cd /var/tmp; exec "+command, chroot)
 		cmd.Env = append(strings.Fields(env), "PATH=/usr/bin:/bin", "CREDENTIALS_DIRECTORY=/run/credentials", "HOME=/")
 		return cmd
 	}

@@ -1,6 +1,7 @@
 package deploytest
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -17,18 +18,31 @@ import (
 )
 
 // releases are the programs of two neighbouring ones: the directories
-// v1.0.0 and v1.1.0 below the one returned.
+// v1.0.0 and v1.1.0 below the one returned. They differ in their version, so
+// that is all that is changed in the second.
 var releases = sync.OnceValues(func() (string, error) {
+	const first, second = "v1.0.0-of-deploytest", "v1.1.0-of-deploytest"
 	dir, err := os.MkdirTemp("", "deploytest-")
 	if err != nil {
 		return "", err
 	}
 	built = dir
-	for _, version := range []string{"v1.0.0", "v1.1.0"} {
-		cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w -X sf2loki/pkg/cli.release="+version, "-o", filepath.Join(dir, version)+"/", "./cmd/...")
-		cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return dir, fmt.Errorf("build %s: %w\n%s", version, err, out)
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w -X sf2loki/pkg/cli.release="+first, "-o", filepath.Join(dir, "v1.0.0")+"/", "./cmd/...")
+	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return dir, fmt.Errorf("build the programs: %w\n%s", err, out)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "v1.1.0"), 0o755); err != nil {
+		return dir, err
+	}
+	for _, name := range []string{"sf-pull", "loki-push", "ckpt", "dl-replay"} {
+		program, err := os.ReadFile(filepath.Join(dir, "v1.0.0", name))
+		if err != nil {
+			return dir, err
+		}
+		program = bytes.ReplaceAll(program, []byte(first), []byte(second))
+		if err := os.WriteFile(filepath.Join(dir, "v1.1.0", name), program, 0o755); err != nil {
+			return dir, err
 		}
 	}
 	return dir, nil
