@@ -58,7 +58,12 @@ func TestSettle(t *testing.T) { // #66
 		t.Fatal(err)
 	}
 	b.wantRows(5)
-	b.org.SetSkew(10 * time.Minute) // #21-2: it is Salesforce's clock that counts
+	b.org.SetSkew(-10 * time.Minute) // #21-2: it is Salesforce's clock that counts
+	if err := b.pull("Login"); err != nil {
+		t.Fatal(err)
+	}
+	b.wantRows(0)
+	b.org.SetSkew(10 * time.Minute)
 	if err := b.pull("Login"); err != nil {
 		t.Fatal(err)
 	}
