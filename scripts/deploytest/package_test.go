@@ -29,7 +29,7 @@ func nfpm(t *testing.T) string {
 func tree(t *testing.T, version string) string {
 	t.Helper()
 	dir := t.TempDir()
-	for _, part := range []string{"man", "scripts/sf2loki", "scripts/lib", "scripts/systemd", "scripts/cron", "scripts/kubernetes", "scripts/prometheus",
+	for _, part := range []string{"man", "scripts/sf2loki", "scripts/lib", "scripts/systemd", "scripts/cron", "scripts/kubernetes", "scripts/prometheus", "scripts/grafana",
 		"README.md", "LICENSE", "CHANGELOG.md"} {
 		must(t, os.MkdirAll(filepath.Join(dir, filepath.Dir(part)), 0o755))
 		output(t, exec.Command("cp", "-R", filepath.Join(root, part), filepath.Join(dir, part)))
