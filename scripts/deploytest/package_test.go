@@ -29,7 +29,7 @@ func nfpm(t *testing.T) string {
 func tree(t *testing.T, version string) string {
 	t.Helper()
 	dir := t.TempDir()
-	for _, part := range []string{"man", "scripts/sf2loki", "scripts/lib", "scripts/systemd", "scripts/cron", "scripts/kubernetes", "scripts/prometheus", "scripts/grafana",
+	for _, part := range []string{"man", "scripts/sf2loki", "scripts/lib", "scripts/systemd", "scripts/cron", "scripts/grafana", "scripts/kubernetes", "scripts/prometheus", "scripts/grafana",
 		"README.md", "LICENSE", "CHANGELOG.md"} {
 		must(t, os.MkdirAll(filepath.Join(dir, filepath.Dir(part)), 0o755))
 		output(t, exec.Command("cp", "-R", filepath.Join(root, part), filepath.Join(dir, part)))
@@ -301,7 +301,8 @@ func TestPackageContent(t *testing.T) {
 	for _, name := range []string{
 		"usr/share/man/man8/sf2loki.8.gz", "usr/share/bash-completion/completions/ckpt", "usr/share/zsh/vendor-completions/_ckpt",
 		"usr/share/fish/vendor_completions.d/ckpt.fish", "usr/lib/sf2loki/lane.sh", "usr/share/doc/sf2loki/copyright",
-		"usr/share/doc/sf2loki/examples/cron/sf2loki", "usr/share/doc/sf2loki/examples/kubernetes/sf2loki.yaml", sample,
+		"usr/share/doc/sf2loki/examples/cron/sf2loki", "usr/share/doc/sf2loki/examples/kubernetes/sf2loki.yaml", "usr/share/doc/sf2loki/examples/grafana/lanes.json",
+		"usr/share/doc/sf2loki/examples/prometheus/deadletter.rules.yml", sample,
 	} {
 		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
 			t.Error(err)
