@@ -8,6 +8,7 @@ FUZZTIME ?= 10s
 BENCH ?= .
 COUNT ?= 1
 KILLS ?= 200
+ROUNDS ?= 30
 SEED ?= 1
 FILE_MB ?= 200
 PKG ?= ./...
@@ -63,8 +64,9 @@ generate: ## make the code of the event bus anew from eventbus.proto (protoc, pr
 fuzz: ## run each fuzz target for FUZZTIME (10s)
 	@scripts/fuzz '$(FUZZTIME)' $(PKG)
 
-chaos: ## kill stages of pipelines at random, KILLS times (200), by SEED
-	PIPETEST_KILLS='$(KILLS)' PIPETEST_SEED='$(SEED)' $(GO) test -count=1 -v -timeout 1h -run '^TestKill$$' ./scripts/pipetest
+chaos: ## kill stages at random, KILLS times (200), and make other trouble for ROUNDS (30), by SEED
+	PIPETEST_KILLS='$(KILLS)' PIPETEST_SEED='$(SEED)' $(GO) test -count=1 -v -timeout 2h -run '^TestKill' ./scripts/pipetest
+	PROOFTEST_ROUNDS='$(ROUNDS)' PROOFTEST_SEED='$(SEED)' $(GO) test -count=1 -v -timeout 1h -run '^TestTrouble$$' ./scripts/prooftest
 	$(GO) test -count=1 -v -timeout 1h -run '^TestContenders' ./cmd/ckpt -blows 50
 
 proof: ## plant bugs and secrets, fill holes that an audit finds

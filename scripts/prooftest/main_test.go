@@ -69,6 +69,11 @@ type bench struct {
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
+	return newBenchWith(t, lokitest.Config{})
+}
+
+func newBenchWith(t *testing.T, cfg lokitest.Config) *bench {
+	t.Helper()
 	if err := built(); err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +81,7 @@ func newBench(t *testing.T) *bench {
 	b := &bench{t: t, dir: dir}
 	b.org = sftest.NewOrg(sftest.Config{Gzip: true})
 	t.Cleanup(b.org.Close)
-	b.srv = lokitest.NewServer(lokitest.Config{})
+	b.srv = lokitest.NewServer(cfg)
 	t.Cleanup(b.srv.Close)
 	b.env = []string{
 		"PATH=" + filepath.Join(scratch, "bin") + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
