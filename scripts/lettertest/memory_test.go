@@ -140,7 +140,7 @@ func oneEntry(w io.Writer, _ int) { entry(w, 1, "", "") }
 // and the status says what it was. LETTERTEST_MANY is how much comes: a million
 // is a line of a gigabyte, a million keys, and so on.
 func TestMemory(t *testing.T) {
-	n := number(t, "LETTERTEST_MANY", 60_000)
+	n := number(t, "LETTERTEST_MANY", 40_000)
 	for _, tt := range hostiles {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBench(t)
