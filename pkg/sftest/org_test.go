@@ -165,6 +165,18 @@ func TestAssertions(t *testing.T) {
 	}
 }
 
+func TestOwnAudience(t *testing.T) {
+	org := NewOrg(Config{OwnAudience: true})
+	defer org.Close()
+	for aud, want := range map[string]string{org.URL: "", "https://login.salesforce.com": "", "https://test.salesforce.com": "token_err_audience_invalid.json"} {
+		claims := jwt.MapClaims{"iss": org.ClientID, "sub": org.Username, "aud": aud, "exp": time.Now().Add(time.Minute).Unix()}
+		text, err := jwt.NewWithClaims(jwt.SigningMethodRS256, claims).SignedString(org.privateKey())
+		if got := org.checkAssertion(text); err != nil || got != want {
+			t.Errorf("audience %s: %q, %v", aud, got, err)
+		}
+	}
+}
+
 func TestSessions(t *testing.T) {
 	now := time.Now()
 	org := newOrg(t, Config{TokenLife: time.Hour, Now: func() time.Time { return now }})

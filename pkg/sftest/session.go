@@ -81,7 +81,7 @@ func (o *Org) checkAssertion(text string) string {
 	if o.cfg.Sandbox {
 		want = "https://test.salesforce.com"
 	}
-	if aud, _ := claims.GetAudience(); len(aud) != 1 || aud[0] != want {
+	if aud, _ := claims.GetAudience(); len(aud) != 1 || aud[0] != want && (!o.cfg.OwnAudience || aud[0] != o.URL) {
 		return "token_err_audience_invalid.json"
 	}
 	exp, err := claims.GetExpirationTime()
