@@ -53,9 +53,9 @@ lint: ## gofmt, vet, staticcheck, shellcheck, shfmt, manual pages
 	shellcheck $(SHELLS)
 	mandoc -T lint -W warning man/*
 
-test-more: ## tests with DuckDB, Iceberg, Kafka, NATS, jq 1.7 (npm, kcat, large modules); 200 kills of a replay; a spool of 1 GB
+test-more: ## tests with DuckDB, Iceberg, Kafka, NATS, jq 1.7 (npm, kcat, large modules); 200 kills of a replay; a spool of 1 GB; a million of everything
 	for module in dl-iceberg topictest; do (cd scripts/$$module && $(GO) vet . && $(GO) test .) || exit 1; done
-	LETTERTEST_KILLS=200 LETTERTEST_LINE=10000 $(GO) test -v -run 'TestKill|TestD34' ./scripts/lettertest
+	LETTERTEST_KILLS=200 LETTERTEST_LINE=10000 LETTERTEST_MANY=1000000 $(GO) test -v -timeout 1h -run 'TestKill|TestD34|TestMemory' ./scripts/lettertest
 	LETTERTEST_JQ='$(CURDIR)/scripts/lettertest/testdata/jq17' $(GO) test -run TestRoundTrip ./scripts/lettertest
 
 generate: ## make the code of the event bus anew from eventbus.proto (protoc, protoc-gen-go, protoc-gen-go-grpc)
