@@ -9,6 +9,7 @@ BENCH ?= .
 COUNT ?= 1
 KILLS ?= 200
 ROUNDS ?= 30
+SOAK ?= 1h
 SEED ?= 1
 FILE_MB ?= 200
 PKG ?= ./...
@@ -25,7 +26,7 @@ ZSH = $(SHARE)/zsh/site-functions
 FISH = $(SHARE)/fish/vendor_completions.d
 UNITS = $(DESTDIR)$(PREFIX)/lib/systemd/system
 
-.PHONY: all build test test-stores test-kube check lint generate fuzz chaos proof large bench sizes dashboards screenshots demo install uninstall dist packages clean help
+.PHONY: all build test test-stores test-kube check lint generate fuzz chaos proof soak large bench sizes dashboards screenshots demo install uninstall dist packages clean help
 
 all: build
 
@@ -71,6 +72,9 @@ chaos: ## kill stages at random, KILLS times (200), and make other trouble for R
 
 proof: ## plant bugs and secrets, fill holes that an audit finds
 	PROOFTEST_ALL=1 $(GO) test -count=1 -v -timeout 1h ./scripts/prooftest
+
+soak: ## follow an org for SOAK (1h) with faults, and watch memory and descriptors
+	SOAK='$(SOAK)' $(GO) test -count=1 -v -timeout 30h -run '^TestSoak$$' ./scripts/prooftest
 
 large: ## push a file of FILE_MB (200) into a simulated Loki and into VictoriaLogs
 	PIPETEST_FILE_MB='$(FILE_MB)' $(GO) test -count=1 -v -timeout 1h -run '^TestLargeFile$$' ./scripts/pipetest
