@@ -1,7 +1,6 @@
 package tasktest
 
 import (
-	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -74,7 +73,7 @@ func TestReadmeIsShort(t *testing.T) {
 	}
 	for _, name := range []string{"sf-pull(1)", "loki-push(1)", "ckpt(1)", "dl-replay(1)", "sf2loki(8)"} {
 		if !strings.Contains(read(t, "README.md"), name) {
-			t.Error(fmt.Sprintf("no word of %s", name))
+			t.Errorf("no word of %s", name)
 		}
 	}
 }

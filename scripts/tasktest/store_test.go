@@ -68,6 +68,10 @@ func takeOver(b *bench, blocks []string) {
 		b.t.Errorf("%d rows were read", n)
 	}
 	if text := b.read("backup/daemon.json"); text != b.read("daemon.json") {
+		b.t.Errorf("the copy: %s", text)
+	}
+	b.sh(0, blocks[1])
+	if text := b.read("daemon.json"); !strings.Contains(text, `"org=prod:eventlogfile:Login"`) || text == b.read("backup/daemon.json") {
 		b.t.Errorf("the way back: %s", text)
 	}
 }
