@@ -120,8 +120,17 @@ func tiny(script string) string {
 }
 
 // Where letters cannot be written the flow goes on and says so, or stops before
-// the acknowledgement, as it is told.
+// the acknowledgement, as it is told. A directory that is read-only from the start
+// ends the run before it reads anything, whatever is to be done later.
 func TestD7(t *testing.T) {
+	t.Run("read-only", func(t *testing.T) {
+		b := newBench(t)
+		b.input("in", 1, nil)
+		r := b.want(73, tiny("mkdir -m 700 tiny/dead && mount -o remount,ro tiny && loki-push --spool tiny/dead <in >acks"))
+		if b.acked(b.read("acks"), "k") != "" || len(b.stored()) > 0 || !strings.Contains(r.stderr, "tiny/dead: read-only file system") {
+			t.Errorf("%v", r)
+		}
+	})
 	full := tiny("loki-push --breaker=false --metrics-file m.prom --on-dead-letter-error %s --spool tiny/dead <in >acks")
 	gone := "mkfifo gone; : <gone & loki-push --breaker=false --metrics-file m.prom --on-dead-letter-error %s 3>gone <in >acks"
 	for name, script := range map[string]string{"full disk": full, "reader gone": gone} {
