@@ -15,6 +15,12 @@ import (
 // and so are names that Loki rewrites (a.b becomes a_b) and values with U+FFFD,
 // in which it puts a space: neither loses what the line still holds.
 func (l *Limits) CheckMetadata(metadata []record.Pair) *Problem {
+	return l.checkMetadata(metadata, nil)
+}
+
+// checkMetadata is CheckMetadata for one entry after the other: names that are
+// known are not looked at again. known may be nil.
+func (l *Limits) checkMetadata(metadata []record.Pair, known *knownNames) *Problem {
 	if len(metadata) == 0 {
 		return nil
 	}
@@ -24,7 +30,14 @@ func (l *Limits) CheckMetadata(metadata []record.Pair) *Problem {
 	if l.Metadata > 0 && len(metadata) > l.Metadata {
 		return problem(record.MetadataTooMany, "%d pieces of structured metadata, limit %d", len(metadata), l.Metadata)
 	}
-	return checkMetadataNames(metadata)
+	if known != nil && known.are(metadata) {
+		return nil
+	}
+	problem, distinct := checkMetadataNames(metadata)
+	if problem == nil && distinct && known != nil {
+		known.learn(metadata)
+	}
+	return problem
 }
 
 // MetadataBytes is the size of structured metadata as Loki counts it: the
@@ -37,10 +50,9 @@ func MetadataBytes(metadata []record.Pair) int {
 	return n
 }
 
-func checkMetadataNames(metadata []record.Pair) *Problem {
-	if len(metadata) == 1 && len(metadata[0].Name) > 0 && isLetter(metadata[0].Name[0]) {
-		return nil // most entries have the level alone
-	}
+// checkMetadataNames also tells whether all names are distinct, to Loki too.
+func checkMetadataNames(metadata []record.Pair) (_ *Problem, distinct bool) {
+	distinct = true
 	if len(metadata) > fewNames {
 		return checkManyNames(metadata)
 	}
@@ -52,39 +64,46 @@ func checkMetadataNames(metadata []record.Pair) *Problem {
 		names = appendNormalName(names, metadata[i].Name)
 		name := names[start:]
 		if onlyUnderscores(name) {
-			return nameless(&metadata[i])
+			return nameless(&metadata[i]), false
 		}
 		from := 0
 		for j, end := range ends {
-			if bytes.Equal(names[from:end], name) && !bytes.Equal(metadata[j].Value, metadata[i].Value) {
-				return oneName(&metadata[j], &metadata[i])
+			if bytes.Equal(names[from:end], name) {
+				if !bytes.Equal(metadata[j].Value, metadata[i].Value) {
+					return oneName(&metadata[j], &metadata[i]), false
+				}
+				distinct = false
 			}
 			from = end
 		}
 		ends = append(ends, len(names))
 	}
-	return nil
+	return nil, distinct
 }
 
 // fewNames is how many are compared with each other in no time.
 const fewNames = 32
 
-func checkManyNames(metadata []record.Pair) *Problem {
+func checkManyNames(metadata []record.Pair) (_ *Problem, distinct bool) {
+	distinct = true
 	seen := make(map[string]int, len(metadata))
 	var name []byte
 	for i := range metadata {
 		name = appendNormalName(name[:0], metadata[i].Name)
 		if onlyUnderscores(name) {
-			return nameless(&metadata[i])
+			return nameless(&metadata[i]), false
 		}
 		j, ok := seen[string(name)]
-		if !ok {
+		switch {
+		case !ok:
 			seen[string(name)] = i
-		} else if !bytes.Equal(metadata[j].Value, metadata[i].Value) {
-			return oneName(&metadata[j], &metadata[i])
+		case !bytes.Equal(metadata[j].Value, metadata[i].Value):
+			return oneName(&metadata[j], &metadata[i]), false
+		default:
+			distinct = false
 		}
 	}
-	return nil
+	return nil, distinct
 }
 
 func nameless(p *record.Pair) *Problem {

@@ -148,6 +148,7 @@ type Engine struct {
 	labels    labelCache
 	wallNow   int64
 	cutLine   []byte
+	names     knownNames
 	metadata  []record.Pair
 	eventTime []byte
 	accounts  map[string]*SourceAccount

@@ -229,7 +229,7 @@ func (e *Engine) addEntry(rec *record.Record, p position) {
 	en := e.appendEntry(b, rec, set.account, p, size)
 	en.time, en.cut = ts, cut
 	en.lineLen, en.mdPairs, en.mdBytes = int32(len(line)), int32(len(md)), int32(MetadataBytes(md))
-	en.mem = b.mem.take(AppendEntry(en.mem, ts, line, md))
+	en.mem = b.mem.take(AppendEntry(en.mem, ts, line, e.names.inOrder(md)))
 	b.encoded += len(en.mem) - int(en.rawLen)
 	b.left++
 	if len(b.entries) >= e.cfg.BatchEntries {
@@ -320,7 +320,7 @@ func (e *Engine) judgeEntry(set *labelSet, ts int64, md []record.Pair) *fault {
 		}
 	}
 	if problem == nil && len(md) > 0 {
-		problem = e.cfg.Limits.CheckMetadata(md)
+		problem = e.cfg.Limits.checkMetadata(md, &e.names)
 	}
 	if problem == nil {
 		return nil
