@@ -3,6 +3,7 @@ package scripts_test
 import (
 	"bytes"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -149,7 +150,7 @@ func (l *siteLane) make() {
 		l.made.Add(3)
 		return
 	}
-	l.org.AddHour(sftest.Hour{Type: "API", Start: l.hour, Rows: n + 5}, func(f *sftest.LogFile) { f.Created = time.Now() })
+	l.org.AddHour(sftest.Hour{Type: "API", Start: l.hour, Rows: n + 5}, func(f *sftest.LogFile) { f.Created = time.Now().Add(-2 * time.Second) })
 	l.made.Add(5)
 }
 
@@ -234,6 +235,9 @@ func (s *site) serve(args ...string) *service {
 			v.starts.Add(1)
 			_ = cmd.Wait()
 			v.status = cmd.ProcessState.ExitCode()
+			if v.status == 0 {
+				return
+			}
 		}
 	}()
 	return v
@@ -287,4 +291,26 @@ func (s *site) end() {
 func named(pid int) string {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
 	return strings.TrimSpace(string(text))
+}
+
+// freePorts is the first of n ports that nobody listens at.
+func freePorts(t *testing.T, n int) string {
+	t.Helper()
+next:
+	for range 100 {
+		first, err := net.Listen("tcp", "127.0.0.1:0")
+		must(t, err)
+		port := first.Addr().(*net.TCPAddr).Port
+		first.Close()
+		for i := range n {
+			l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port+i))
+			if err != nil {
+				continue next
+			}
+			l.Close()
+		}
+		return strconv.Itoa(port)
+	}
+	t.Fatal("no ports are free")
+	return ""
 }

@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// Rotate gives the org's app a new secret and a new certificate, ends all
-// sessions, and returns the secret; PrivateKeyPEM is the new key's.
+// Rotate gives the org's app a new secret, which it returns, and a new
+// certificate, of which PrivateKeyPEM then is the key. Sessions go on.
 func (o *Org) Rotate() (secret string) {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -16,7 +16,6 @@ func (o *Org) Rotate() (secret string) {
 	o.mu.Lock()
 	o.key, o.rotations = key, o.rotations+1
 	o.mu.Unlock()
-	o.ExpireTokens()
 	return o.secret()
 }
 
