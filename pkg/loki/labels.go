@@ -5,6 +5,7 @@ import (
 	"hash/maphash"
 	"slices"
 	"time"
+	"unsafe"
 
 	"sf2loki/pkg/record"
 )
@@ -65,11 +66,11 @@ func (c *labelCache) get(e *Engine, labels []record.Pair) *labelSet {
 			return set
 		}
 	}
-	set := e.newLabelSet(labels)
-	size := MetadataBytes(labels)
+	size := setBytes(labels)
 	if size > largeSet {
-		return set
+		return e.newLabelSet(labels)
 	}
+	set := e.newLabelSet(clonePairs(labels))
 	if c.n++; c.n > manyStreams || c.size+size > manyStreamBytes {
 		clear(c.sets)
 		c.n, c.size = 1, 0
@@ -95,7 +96,7 @@ func (c *labelCache) sweep(now, idle time.Duration) {
 			c.sets[sum] = sets
 			c.n += len(sets)
 			for _, set := range sets {
-				c.size += MetadataBytes(set.came)
+				c.size += setBytes(set.came)
 			}
 		}
 	}
@@ -113,16 +114,31 @@ func equalPairs(a, b []record.Pair) bool {
 	return true
 }
 
-func (e *Engine) newLabelSet(labels []record.Pair) *labelSet {
-	set := &labelSet{account: e.accountOfLabels(labels)}
-	for _, p := range labels {
-		set.came = append(set.came, record.Pair{Name: bytes.Clone(p.Name), Value: bytes.Clone(p.Value)})
+// setBytes is what labels take in memory.
+func setBytes(labels []record.Pair) int {
+	return MetadataBytes(labels) + len(labels)*int(unsafe.Sizeof(record.Pair{}))
+}
+
+func clonePairs(pairs []record.Pair) []record.Pair {
+	clones := make([]record.Pair, len(pairs))
+	for i, p := range pairs {
+		clones[i] = record.Pair{Name: bytes.Clone(p.Name), Value: bytes.Clone(p.Value)}
 	}
-	for _, p := range set.came {
-		if e.staysLabel(string(p.Name)) {
-			set.labels = append(set.labels, p)
-		} else {
-			set.demoted = append(set.demoted, p)
+	return clones
+}
+
+// newLabelSet returns a set that is valid as long as the labels are.
+func (e *Engine) newLabelSet(labels []record.Pair) *labelSet {
+	set := &labelSet{account: e.accountOfLabels(labels), came: labels}
+	if e.cfg.AllowLabels == nil {
+		set.labels = slices.Clip(labels)
+	} else {
+		for _, p := range labels {
+			if e.staysLabel(string(p.Name)) {
+				set.labels = append(set.labels, p)
+			} else {
+				set.demoted = append(set.demoted, p)
+			}
 		}
 	}
 	for _, p := range e.cfg.Labels {
@@ -138,8 +154,7 @@ func (e *Engine) newLabelSet(labels []record.Pair) *labelSet {
 }
 
 func (e *Engine) staysLabel(name string) bool {
-	return e.cfg.AllowLabels == nil || slices.Contains(e.cfg.AllowLabels, name) ||
-		slices.Contains(identityLabels, name) || name == e.cfg.HourLabel
+	return slices.Contains(e.cfg.AllowLabels, name) || slices.Contains(identityLabels, name) || name == e.cfg.HourLabel
 }
 
 func hasPair(pairs []record.Pair, name []byte) bool {

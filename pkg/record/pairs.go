@@ -14,6 +14,9 @@ type pairs struct {
 
 func newPairs() pairs { return pairs{buf: make([]Pair, 0, 16)} }
 
+// keepPairs is how many pairs keep their place for the next object.
+const keepPairs = 4096
+
 // rememberMost bounds the text that is remembered: a longer one does not come
 // again.
 const rememberMost = 4 << 10
@@ -67,7 +70,9 @@ func (of *pairs) again() []Pair {
 // parsePairs parses the object at p into of.buf.
 func (r *Reader) parsePairs(of *pairs, p int) (int, error) {
 	s := &r.s
-	of.buf = of.buf[:0]
+	if of.buf = of.buf[:0]; cap(of.buf) > keepPairs {
+		of.buf = newPairs().buf
+	}
 	p, err := s.space(p + 1)
 	if err != nil {
 		return p, err
