@@ -34,7 +34,7 @@ type Config struct {
 	PrivateKey   *rsa.PrivateKey // of the app's certificate; nil: one that all orgs of the process share
 
 	Sandbox      bool          // wants https://test.salesforce.com as the audience
-	OwnAudience  bool          // takes URL as the audience too, as many orgs do
+	LenientLogin bool          // takes URL as the audience too, and assertions for 5 minutes, as many orgs do
 	GenericLogin bool          // stands for login.salesforce.com: no client credentials
 	NoRunAsUser  bool          // the app has no user for client credentials
 	NoHourly     bool          // Interval and Sequence are not visible

@@ -64,7 +64,7 @@ func parse(args []string) (options, error) {
 	fs.BoolVar(&o.fill.Late, "late", false, "every third hour has a late second file that repeats some rows")
 	fs.BoolVar(&o.fill.Daily, "daily", false, "add daily files of the whole days")
 	fs.BoolVar(&o.org.Sandbox, "sandbox", false, "a sandbox: wants test.salesforce.com as the audience")
-	fs.BoolVar(&o.org.OwnAudience, "own-audience", false, "takes its own URL as the audience too, as many orgs do")
+	fs.BoolVar(&o.org.LenientLogin, "lenient-login", false, "takes its own URL as the audience too, and assertions for 5 minutes, as many orgs do")
 	fs.BoolVar(&o.org.NoHourly, "no-hourly", false, "an org without hourly files")
 	fs.BoolVar(&o.org.Gzip, "gzip", true, "compress for clients that accept it")
 	fs.IntVar(&o.org.PageSize, "page-size", 2000, "records of a query page")
