@@ -122,6 +122,7 @@ type writer struct {
 	fault  *Fault
 	status int
 	sent   int
+	cut    bool // a fault has ended the answer
 }
 
 func (w *writer) WriteHeader(status int) {
@@ -149,6 +150,7 @@ func (w *writer) Write(p []byte) (int, error) {
 			w.end()
 		}
 		if f.Trickle > 0 && !w.org.wait(w.req, f.Trickle) {
+			w.cut = true
 			panic(http.ErrAbortHandler)
 		}
 		if _, err := w.ResponseWriter.Write(p[:n]); err != nil {
@@ -170,6 +172,7 @@ func (w *writer) end() {
 		case <-w.org.done:
 		}
 	}
+	w.cut = true
 	panic(http.ErrAbortHandler)
 }
 
@@ -323,5 +326,9 @@ func (o *Org) body(w *writer, r *http.Request) (io.Writer, func()) {
 	}
 	w.Header().Set("Content-Encoding", "gzip")
 	z := gzip.NewWriter(w)
-	return z, func() { z.Close() }
+	return z, func() {
+		if !w.cut { // its writer is not to be used again
+			z.Close()
+		}
+	}
 }

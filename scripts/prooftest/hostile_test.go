@@ -1,0 +1,69 @@
+package prooftest
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// bomb is 200 MB of zeros, as 200 kB.
+func bomb() []byte {
+	var text bytes.Buffer
+	w := gzip.NewWriter(&text)
+	zeros := make([]byte, 1<<20)
+	for range 200 {
+		_, _ = w.Write(zeros) // memory takes everything
+	}
+	_ = w.Close()
+	return text.Bytes()
+}
+
+// What a server's answer becomes when it is unpacked has a bound, and so has
+// the memory.
+func TestBomb(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.write("secret", "x\n")
+	answer := bomb()
+	var srv *httptest.Server
+	srv = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if strings.HasSuffix(r.URL.Path, "/token") {
+			fmt.Fprintf(w, `{"access_token":"a","instance_url":%q,"token_type":"Bearer","id":"%s/id/00D000000000001AAA/005000000000001AAA"}`, srv.URL, srv.URL)
+			return
+		}
+		w.Header().Set("Content-Encoding", "gzip")
+		_, _ = w.Write(answer)
+	}))
+	t.Cleanup(srv.Close)
+	b.set("SF_PULL_AUTH=client-credentials", "SF_PULL_CLIENT_SECRET_FILE=secret", "SF_PULL_LOGIN_URL="+srv.URL,
+		"SF_PULL_PRIVATE_KEY_FILE=", "LOKI_PUSH_URL="+srv.URL)
+	b.write("records", `{"ts":"2026-07-01T00:00:00Z","labels":{"a":"b"},"line":"x"}`+"\n")
+	for _, script := range []string{
+		"exec timeout -s KILL 60 sf-pull limits",
+		"exec timeout -s KILL 60 sf-pull list --event-type Login",
+		"exec timeout -s KILL 60 sf-pull objects --object LoginHistory",
+		"exec timeout -s KILL 60 loki-push --max-age 0 --give-up 1s --dead-letter-fd -1 <records",
+		"exec timeout -s KILL 60 loki-push count --since 2026-07-01T00:00:00Z --until 2026-07-01T01:00:00Z",
+	} {
+		cmd := exec.Command("sh", "-c", script)
+		var errs strings.Builder
+		cmd.Dir, cmd.Env, cmd.Stderr = b.dir, b.env, &errs
+		begun := time.Now()
+		_ = cmd.Run()
+		t.Logf("%v: %s", time.Since(begun).Round(time.Millisecond), script)
+		usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
+		if status := cmd.ProcessState.ExitCode(); !ok || status == 0 || status == 2 || status == -1 || status == 137 {
+			t.Errorf("%s: status %d: %.1000s", script, status, errs.String())
+		} else if usage.Maxrss > 150<<10 {
+			t.Errorf("%s took %d MB", script, usage.Maxrss>>10)
+		}
+	}
+}
