@@ -141,7 +141,7 @@ func TestUnitsRun(t *testing.T) {
 		"sf2loki@.service":          `^run prod$`,
 		"sf2loki-backfill@.service": `^backfill prod --since 20\d\d-\d\d-\d\d --until 20\d\d-\d\d-\d\d$`,
 		"sf2loki-replay@.service":   `^replay prod$`,
-		"sf2loki-audit@.service":    `^audit prod --since 20\d\d-\d\d-\d\d --until 20\d\d-\d\d-\d\d$`,
+		"sf2loki-audit@.service":    `^audit prod --days-ago 3$`,
 	}
 	known := read(t, root+"/scripts/sf2loki")
 	for _, path := range globs(t, units+"/*.service") {
