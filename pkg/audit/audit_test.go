@@ -1,0 +1,223 @@
+package audit
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"sf2loki/pkg/spool"
+	"sf2loki/pkg/sysexits"
+)
+
+var now = time.Date(2026, 7, 2, 12, 0, 0, 0, time.UTC)
+
+func listed(id, eventType string, hour int, bytes int) string {
+	return fmt.Sprintf(`{"source":"eventlogfile","id":%q,"event_type":%q,"interval":"Hourly","log_date":"2026-07-01T%02d:00:00Z","created":"2026-07-01T%02d:30:00Z","bytes":%d}`+"\n",
+		id, eventType, hour, hour+1, bytes)
+}
+
+func account(key, id, rest string) string {
+	return fmt.Sprintf(`{"v":1,"at":"2026-07-01T20:00:00Z","run_id":"r","checkpoint_key":%q,"account":{"origin":%q,"event_type":"Login","log_date":"2026-07-01T10:00:00Z",%s}}`+"\n", key, id, rest)
+}
+
+// join joins texts as an audit of the first of July.
+func join(t *testing.T, listing, ledger, counts string, change func(*Config)) *Report {
+	t.Helper()
+	in := NewInputs()
+	if err := in.Listing("listing", strings.NewReader(listing)); err != nil {
+		t.Fatal(err)
+	}
+	if err := in.Ledger("ledger", strings.NewReader(ledger)); err != nil {
+		t.Fatal(err)
+	}
+	if counts != "" {
+		if err := in.Counts("counts", strings.NewReader(counts)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cfg := Config{Since: now.AddDate(0, 0, -1).Truncate(24 * time.Hour), Until: now.Truncate(24 * time.Hour), Now: now, Wait: time.Hour,
+		Commands: Commands{Ledger: "l"}}
+	if change != nil {
+		change(&cfg)
+	}
+	return Join(cfg, in)
+}
+
+// kindsOf are the findings in short.
+func kindsOf(r *Report) string {
+	var kinds []string
+	for _, f := range r.Findings {
+		kinds = append(kinds, fmt.Sprintf("%s %d", f.Kind, f.Entries))
+	}
+	return strings.Join(kinds, ", ")
+}
+
+func TestJoin(t *testing.T) {
+	const login = "eventlogfile:Login"
+	all := `"bytes":9,"rows":10,"delivered":10`
+	file := listed("A", "Login", 10, 9)
+	tests := []struct {
+		name, listing, ledger, counts string
+		change                        func(*Config)
+		want                          string
+	}{
+		{"complete", file, account(login, "A", all), "", nil, ""},
+		{"of an org and a lane", file, account("org=x:lane=y:"+login, "A", all), "", nil, ""},
+		{"of a window", file, account("window=2026-07-01T00:00:00Z/:"+login, "A", all), "", nil, ""},
+		{"no account", file, "", "", nil, "not pulled 0"},
+		{"no account yet", file, "", "", func(c *Config) { c.Wait = 48 * time.Hour }, "still to come 0"},
+		{"files may still come", file, account(login, "A", all), "", func(c *Config) { c.Late = 13 * time.Hour }, "still to come 0"},
+		{"left out by rules", file, account(login, "A", `"bytes":9,"rows":10,"filtered":2,"sampled_out":3,"skipped_duplicate":1,"delivered":4`), "", nil, ""},
+		{"rows missing", file, account(login, "A", `"bytes":9,"rows":10,"delivered":7`), "", nil, "rows missing 3"},
+		{"letters apart are no missing rows", file, account(login, "A", `"bytes":9,"rows":10,"dead_lettered":3,"delivered":7`), "", nil, "dead letters wait 3"},
+		{"dropped", file, account(login, "A", `"bytes":9,"rows":10,"delivered":7,"dropped":3`), "", nil, "dropped 3"},
+		{"another length", file, account(login, "A", `"bytes":8,"rows":10,"delivered":10`), "", nil, "file changed 0"},
+		{"the best of several passes counts", file, account(login, "A", `"bytes":9,"rows":10,"delivered":7`) + account(login, "A", all), "", nil, ""},
+		{"a pass that was resumed", file, account(login, "A", `"bytes":9,"rows":10,"resumed_after":6,"delivered":4`), "", nil, ""},
+		{"a torn line comes again", file, account(login, "A", all) + `{"v":1,"acc`, "", nil, ""},
+		{"Loki holds it", file, account(login, "A", all), `{"source":"eventlogfile","event_type":"Login","hour":"2026-07-01T10:00:00Z","entries":10}`, nil, ""},
+		{"Loki holds less", file, account(login, "A", all), `{"source":"eventlogfile","event_type":"Login","hour":"2026-07-01T10:00:00Z","entries":9}`, nil, "fewer in Loki 1"},
+		{"a late file may repeat rows", file + listed("B", "Login", 10, 9), account(login, "A", all) + account(login, "B", all),
+			`{"source":"eventlogfile","event_type":"Login","hour":"2026-07-01T10:00:00Z","entries":15}`, nil, ""},
+		{"or not", file + listed("B", "Login", 10, 9), account(login, "A", all) + account(login, "B", all),
+			`{"source":"eventlogfile","event_type":"Login","hour":"2026-07-01T10:00:00Z","entries":15}`, func(c *Config) { c.StrictCounts = true }, "fewer in Loki 5"},
+		{"what came before a cut is not known behind rules", file, account(login, "A", `"bytes":9,"rows":10,"resumed_after":6,"filtered":1,"delivered":3`),
+			`{"source":"eventlogfile","event_type":"Login","hour":"2026-07-01T10:00:00Z","entries":3}`, nil, ""},
+		{"a file that is not offered any more", file, account(login, "A", all) + account(login, "Z", `"bytes":9,"rows":10,"delivered":9`), "", nil, "rows missing 1"},
+		{"one of another time", file, account(login, "A", all) + strings.Replace(account(login, "Z", `"rows":10`), "2026-07-01T10", "2026-06-01T10", 1), "", nil, ""},
+		{"a page of rows", file, account(login, "A", all) + strings.Replace(account("eventlog_objects:LoginHistory", "q", `"rows":5,"delivered":3,"dropped":1`), `"log_date"`, `"x"`, 1), "", nil, "dropped 1, rows missing 1"},
+		{"a run that was cut off", file, account(login, "A", all) + strings.Replace(account(login, "A", "x"), `"account":{"origin":"A","event_type":"Login","log_date":"2026-07-01T10:00:00Z",x}`, `"loss":{"dropped":2,"ts":"2026-07-01T10:10:00Z","checkpoint_value":"{\"id\":\"A\"}"}`, 1), "", nil, "dropped 2"},
+		{"and has passed again since", file, strings.Replace(account(login, "A", "x"), `"account":{"origin":"A","event_type":"Login","log_date":"2026-07-01T10:00:00Z",x}`, `"loss":{"dropped":2,"checkpoint_value":"{\"id\":\"A\"}"}`, 1) +
+			strings.NewReplacer(`"r"`, `"s"`, "20:00", "21:00").Replace(account(login, "A", all)), "", nil, ""},
+		{"a loss of no file", file, account(login, "A", all) + strings.Replace(account("pubsub:/event/X", "A", "x"), `"account":{"origin":"A","event_type":"Login","log_date":"2026-07-01T10:00:00Z",x}`, `"loss":{"dropped":2}`, 1), "", nil, "dropped 2"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := join(t, tt.listing, tt.ledger, tt.counts, tt.change)
+			if got := kindsOf(r); got != tt.want {
+				t.Errorf("found %q, want %q: %+v", got, tt.want, r.Findings)
+			}
+			if complete := r.Verdict == Complete; complete != (tt.want == "") || complete != (r.Status == 0) {
+				t.Errorf("verdict %s, status %d", r.Verdict, r.Status)
+			}
+			for _, f := range r.Findings {
+				if f.Verdict == Hole && f.Command == "" && f.Source != "pubsub" {
+					t.Errorf("no command fills %+v", f)
+				}
+			}
+			var table, page bytes.Buffer
+			if err := r.Table(&table, strings.Clone); err != nil || !strings.HasSuffix(table.String(), "\n"+string(r.Verdict)+"\n") {
+				t.Errorf("%v: %s", err, table.String())
+			}
+			if err := r.Page(&page); err != nil || !strings.Contains(page.String(), string(r.Verdict)) {
+				t.Errorf("%v: %s", err, page.String())
+			}
+		})
+	}
+}
+
+// Letters are counted by what became of them, each entry once, and their
+// commands select them.
+func TestLetters(t *testing.T) {
+	dir := t.TempDir()
+	letter := func(origin, reason, line string) []byte {
+		return fmt.Appendf(nil, `{"ts":"2026-07-01T10:00:00Z","labels":{"source":"eventlogfile","event_type":"Login"},"line":%q,"origin":%q,"reason":%q,"captured_at":"2026-07-01T12:00:00Z","dead_letter":{"v":1}}`+"\n", line, origin, reason)
+	}
+	w, err := spool.Open(spool.Config{Dir: dir, Instance: "a", Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = w.Append([][]byte{
+		letter("A:1", "too_old", "one"), letter("A:1", "too_old", "one"), letter("A:2", "line_too_long", "two"),
+		letter("A:3", "truncated_copy", "three"), letter("Z:1", "bad_request", "of no file"),
+		[]byte(`{"ts":"2026-07-01T11:00:00Z","labels":{"source":"eventlogfile","event_type":"API"},"origin":"B","reason":"source_gap","captured_at":"2026-07-01T12:00:00Z"}` + "\n"),
+	})
+	if err := errors.Join(err, w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	set, err := spool.Find([]string{dir}, nil, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer set.Close()
+	in := NewInputs()
+	err = errors.Join(in.Listing("listing", strings.NewReader(listed("A", "Login", 10, 9)+listed("B", "API", 11, 9))),
+		in.Ledger("ledger", strings.NewReader(account("eventlogfile:Login", "A", `"bytes":9,"rows":10,"delivered":6,"rejected":4`))), in.Spool(set))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := Join(Config{Now: now, Commands: Commands{Ledger: "l", Spools: []string{dir}}}, in)
+	const want = "gap of the source 0, dead letters wait 1, dead letters wait 1, dead letters wait 1, dead letters lost 2"
+	if got := kindsOf(r); got != want {
+		t.Errorf("found %q, want %q", got, want)
+	}
+	now := 0
+	for _, f := range r.Findings {
+		if strings.HasPrefix(f.Command, "dl-replay run --spool ") && strings.Contains(f.Command, " --ts now -- loki-push") {
+			now++
+		}
+	}
+	if now != 1 {
+		t.Errorf("%d commands change times: %+v", now, r.Findings)
+	}
+}
+
+// What is no input is refused.
+func TestInputs(t *testing.T) {
+	for _, tt := range []struct {
+		read func(*Inputs, string) error
+		text string
+		want sysexits.Code
+	}{
+		{func(in *Inputs, s string) error { return in.Listing("x", strings.NewReader(s)) }, "{}\n", sysexits.DataErr},
+		{func(in *Inputs, s string) error { return in.Ledger("x", strings.NewReader(s)) }, "{}\n", sysexits.DataErr},
+		{func(in *Inputs, s string) error { return in.Ledger("x", strings.NewReader(s)) }, `{"v":9}` + "\n", sysexits.Config},
+		{func(in *Inputs, s string) error { return in.Counts("x", strings.NewReader(s)) }, "[]\n", sysexits.DataErr},
+	} {
+		if err := tt.read(NewInputs(), tt.text); sysexits.Of(err) != tt.want {
+			t.Errorf("%q: %v", tt.text, err)
+		}
+	}
+}
+
+// What is put into a command stays one word of it.
+func TestQuote(t *testing.T) {
+	for text, want := range map[string]string{
+		"Login": "Login", "": "''", "a b": "'a b'", "x'; rm -rf ~; '": `'x'\''; rm -rf ~; '\'''`, "$(id)": "'$(id)'", "a\nb": "'a\nb'",
+	} {
+		if got := quote(text); got != want {
+			t.Errorf("quote(%q) = %s, want %s", text, got, want)
+		}
+	}
+}
+
+func TestSourceOf(t *testing.T) {
+	for key, want := range map[string]string{
+		"eventlogfile:Login": "eventlogfile", "eventlogfile:Daily:Login": "eventlogfile", "org=a:apexlog": "apexlog",
+		"org=a:lane=b:pubsub:/event/X": "pubsub", "window=2026-07-01T00:00:00Z/2026-07-02T00:00:00Z:eventlog_objects:LoginHistory": "eventlog_objects",
+		"file:a.csv": "eventlogfile", "window=2026-07-01T00:00:00Z/:apexlog": "apexlog",
+	} {
+		if got := sourceOf(key); got != want {
+			t.Errorf("sourceOf(%q) = %s, want %s", key, got, want)
+		}
+	}
+}
+
+// No input ends the program, and every report can be shown.
+func FuzzInputs(f *testing.F) {
+	f.Add(listed("A", "Login", 10, 9), account("eventlogfile:Login", "A", `"rows":10,"delivered":9`), `{"source":"eventlogfile","event_type":"Login","hour":"2026-07-01T10:00:00Z","entries":3}`)
+	f.Fuzz(func(t *testing.T, listing, ledger, counts string) {
+		in := NewInputs()
+		if errors.Join(in.Listing("a", strings.NewReader(listing)), in.Ledger("b", strings.NewReader(ledger)), in.Counts("c", strings.NewReader(counts))) != nil {
+			return
+		}
+		r := Join(Config{Now: now}, in)
+		if err := errors.Join(r.Table(&bytes.Buffer{}, strings.Clone), r.Page(&bytes.Buffer{})); err != nil {
+			t.Error(err)
+		}
+	})
+}
