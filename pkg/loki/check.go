@@ -69,14 +69,14 @@ func (l *Limits) CheckLabels(labels []record.Pair) *Problem {
 			return problem(record.InvalidLabels, "value of label %q holds U+FFFD or invalid UTF-8", name)
 		}
 	}
+	if l.Labels > 0 && sent > l.Labels {
+		return problem(record.InvalidLabels, "%d labels, limit %d", sent, l.Labels)
+	}
 	if name := repeated(labels); name != nil {
 		return problem(record.InvalidLabels, "label %q is there twice", name)
 	}
 	if sent == 0 {
 		return problem(record.InvalidLabels, "no label with a value")
-	}
-	if l.Labels > 0 && sent > l.Labels {
-		return problem(record.InvalidLabels, "%d labels, limit %d", sent, l.Labels)
 	}
 	return nil
 }

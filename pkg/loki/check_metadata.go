@@ -53,11 +53,11 @@ func MetadataBytes(metadata []record.Pair) int {
 // checkMetadataNames also tells whether all names are distinct, to Loki too.
 func checkMetadataNames(metadata []record.Pair) (_ *Problem, distinct bool) {
 	distinct = true
-	if len(metadata) > fewNames {
+	if len(metadata) > fewPairs {
 		return checkManyNames(metadata)
 	}
 	var textStack [512]byte
-	var endStack [fewNames]int
+	var endStack [fewPairs]int
 	names, ends := textStack[:0], endStack[:0] // normalised names, one after the other
 	for i := range metadata {
 		start := len(names)
@@ -80,9 +80,6 @@ func checkMetadataNames(metadata []record.Pair) (_ *Problem, distinct bool) {
 	}
 	return nil, distinct
 }
-
-// fewNames is how many are compared with each other in no time.
-const fewNames = 32
 
 func checkManyNames(metadata []record.Pair) (_ *Problem, distinct bool) {
 	distinct = true
