@@ -69,7 +69,7 @@ func pages(t *testing.T) map[string]string {
 }
 
 // others are pages of the system that ours refer to.
-var others = strings.Fields(`bash.1 busybox.1 cron.8 systemd-analyze.1 promtool.1 kubectl.1 nfpm.1 dash.1 docker.1 fcntl.2 flock.1 flock.2 jq.1 kcat.1 kubectl.1 make.1 mkfifo.1 nohup.1
+var others = strings.Fields(`bash.1 benchstat.1 busybox.1 valgrind.1 cron.8 systemd-analyze.1 promtool.1 kubectl.1 nfpm.1 dash.1 docker.1 fcntl.2 flock.1 flock.2 jq.1 kcat.1 kubectl.1 make.1 mkfifo.1 nohup.1
 	openssl.1 prometheus-node-exporter.1 systemd.1 tee.1 crontab.5 systemd.exec.5 systemd.timer.5 systemd.unit.5
 	grep.1 sysusers.d.5 tmpfiles.d.5 promtool.1 curl.1 flock.1 sqlite3.1 systemctl.1 apt.8 dpkg.1 rpm.8 systemd-creds.1 systemd.service.5`)
 
