@@ -11,33 +11,25 @@ import (
 )
 
 // measure reports how many units of work a second of processor time did, and
-// how many times as many as the standard library's program.
+// how many times as many as the standard library's program. That runs in turn
+// with the other, so that what slows down one slows down both; nil: there is none.
 func measure(b *testing.B, unit string, work float64, spend func() usage, std func() usage) {
 	b.Helper()
-	var sum usage
+	var sum, stdSum usage
 	for b.Loop() {
 		sum = sum.plus(spend())
+		if std != nil {
+			b.StopTimer()
+			stdSum = stdSum.plus(std())
+			b.StartTimer()
+		}
 	}
-	b.StopTimer()
-	rate := work * float64(b.N) / sum.cpu.Seconds()
-	b.ReportMetric(rate, unit+"/cpu-s")
+	done := work * float64(b.N)
+	b.ReportMetric(done/sum.cpu.Seconds(), unit+"/cpu-s")
 	b.ReportMetric(float64(sum.rss)/(1<<20), "MiB-rss")
 	if std != nil {
-		b.ReportMetric(work/std().cpu.Seconds(), unit+"/std-cpu-s")
-		b.ReportMetric(rate*std().cpu.Seconds()/work, "x-std")
-	}
-}
-
-// once remembers what a standard library's run has cost: the ratio is taken in
-// each benchmark, from one run.
-var once = map[string]usage{}
-
-func standard(name string, run func() usage) func() usage {
-	return func() usage {
-		if _, ok := once[name]; !ok {
-			once[name] = run()
-		}
-		return once[name]
+		b.ReportMetric(done/stdSum.cpu.Seconds(), unit+"/std-cpu-s")
+		b.ReportMetric(stdSum.cpu.Seconds()/sum.cpu.Seconds(), "x-std")
 	}
 }
 
@@ -56,7 +48,7 @@ func BenchmarkPull(b *testing.B) {
 	for _, ordered := range []bool{true, false} {
 		path := csvFile(b, rows, ordered)
 		mb := float64(size(b, path)) / 1e6
-		std := standard("pull", func() usage { return run(b, null, null, stage{"std", "elf", path})[0] })
+		std := func() usage { return run(b, null, null, stage{"std", "elf", path})[0] }
 		order := map[bool]string{true: "ordered", false: "unordered"}[ordered]
 		b.Run(order, func(b *testing.B) {
 			measure(b, "MB", mb, func() usage { return run(b, null, null, elf(path))[0] }, std)
@@ -97,7 +89,7 @@ func BenchmarkPush(b *testing.B) {
 			path := in.path()
 			server := newNullServer(b)
 			mb := lines(b, path)
-			std := standard("push "+in.name, func() usage { return run(b, path, null, stage{"std", "push", server.URL})[0] })
+			std := func() usage { return run(b, path, null, stage{"std", "push", server.URL})[0] }
 			sent := int64(0)
 			measure(b, "MB", mb, func() usage {
 				before := server.bytes.Load()
@@ -126,9 +118,9 @@ func BenchmarkPipe(b *testing.B) {
 	path := csvFile(b, rows, true)
 	mb := float64(size(b, path)) / 1e6
 	server := newNullServer(b)
-	std := standard("pipe", func() usage {
+	std := func() usage {
 		return total(run(b, null, null, stage{"std", "elf", path}, stage{"std", "push", server.URL}))
-	})
+	}
 	n := 0
 	measure(b, "MB", mb, func() usage {
 		n++
