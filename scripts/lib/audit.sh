@@ -110,7 +110,10 @@ audit_lane() {
 	spool=$(scope LOKI_PUSH_ && printf '%s' "${LOKI_PUSH_SPOOL:-/var/spool/sf2loki/$lane}")
 	[ -d "$spool" ] && set -- --spool "$spool" "$@"
 	word=$(shell_word "$lane_argument")
-	printf '%s:\n' "$lane" >&2
+	case " $* " in
+	*' --json '* | *' -json '*) ;;
+	*) printf '%s\n' "$lane:" ;;
+	esac
 	scope CKPT_
 	unset CKPT_LEDGER
 	exec ckpt audit --listing "$audit_dir/listing" --since "$since" --until "$until" --ledger "$ledger" \

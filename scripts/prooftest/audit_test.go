@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sf2loki/pkg/lokitest"
+	"sf2loki/pkg/sftest"
 )
 
 // found is a report of ckpt audit.
@@ -210,5 +211,68 @@ func TestAuditInputs(t *testing.T) {
 		if r := b.run(script); r.status != status {
 			t.Errorf("want %d: %v", status, r)
 		}
+	}
+}
+
+// The supervisor audits its lanes, each with its own settings, in any shell:
+// the worst counts, a page is kept of each, and a command fills the hole.
+func TestAuditOfLanes(t *testing.T) {
+	script, err := filepath.Abs(filepath.Join(root, "scripts/sf2loki"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, shell := range []string{"dash", "bash", "busybox ash"} {
+		t.Run(shell, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			day := time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, -2)
+			for n := range 3 {
+				b.org.AddHour(sftest.Hour{Type: "Login", Start: day.Add(time.Duration(n) * time.Hour), Rows: 20},
+					func(f *sftest.LogFile) { f.Created = time.Now().Add(-3 * time.Hour) })
+			}
+			if err := os.MkdirAll(b.path("conf"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			for _, lane := range []string{"one", "two"} {
+				b.write("conf/"+lane+".conf", strings.Join([]string{
+					"SF2LOKI_SOURCE=elf", "SF2LOKI_STATE=" + b.path(lane+".json"), "SF2LOKI_RUN_DIR=" + b.path("run"),
+					"SF_PULL_EVENT_TYPE=Login", "SF_PULL_LOGIN_URL=" + b.org.URL, "SF_PULL_CLIENT_ID=" + b.org.ClientID,
+					"SF_PULL_USERNAME=" + b.org.Username, "SF_PULL_PRIVATE_KEY_FILE=" + b.path("key.pem"), "SF_PULL_LANE=" + lane,
+					"LOKI_PUSH_URL=" + b.srv.URL, "LOKI_PUSH_SPOOL=" + b.path("dead-"+lane), "",
+				}, "\n"))
+			}
+			b.set("SF2LOKI_CONF_DIR="+b.path("conf"), "SF_PULL_LOG_LEVEL=error")
+			sf2loki := shell + " " + script
+			b.ok("sf-pull elf --event-type Login --lane one | loki-push | ckpt commit one.json --ledger one.ledger && touch two.ledger && mkdir pages")
+			r := b.run(sf2loki + " audit --days-ago 2 --loki --pages pages")
+			if r.status != 65 {
+				t.Fatalf("%v", r)
+			}
+			pages, _ := filepath.Glob(b.path("pages/audit-*.html"))
+			if len(pages) != 2 {
+				t.Errorf("pages %q", pages)
+			}
+			var commands []string
+			for line := range strings.Lines(r.stdout) {
+				if text, ok := strings.CutPrefix(line, "    sf2loki "); ok {
+					commands = append(commands, strings.TrimSpace(text))
+				}
+			}
+			if len(commands) != 3 || !strings.Contains(commands[0], "/two.conf --fill ") || !strings.Contains(r.stdout, "two:\n") {
+				t.Fatalf("commands %q: %v", commands, r)
+			}
+			for _, command := range commands {
+				b.ok(sf2loki + " " + command)
+			}
+			b.ok(sf2loki + " audit --days-ago 2 --loki --pages pages")
+			for command, status := range map[string]int{
+				"audit one": 64, "audit one --days-ago x": 64, "audit --fill --days-ago 2": 64, "audit one --since": 64,
+				"audit nowhere --days-ago 2": 78, "audit one --days-ago 2 --nonsense": 64,
+			} {
+				if r := b.run(sf2loki + " " + command); r.status != status {
+					t.Errorf("want %d: %v", status, r)
+				}
+			}
+		})
 	}
 }
