@@ -7,6 +7,7 @@ VERSION ?=
 FUZZTIME ?= 10s
 BENCH ?= .
 COUNT ?= 1
+PGO ?= auto
 KILLS ?= 200
 ROUNDS ?= 30
 SOAK ?= 1h
@@ -26,13 +27,13 @@ ZSH = $(SHARE)/zsh/site-functions
 FISH = $(SHARE)/fish/vendor_completions.d
 UNITS = $(DESTDIR)$(PREFIX)/lib/systemd/system
 
-.PHONY: all build test test-stores test-kube check lint generate fuzz lanes chaos proof soak large bench sizes dashboards screenshots demo install uninstall dist packages clean help
+.PHONY: all build test test-stores test-kube check lint generate fuzz lanes chaos proof soak large bench profile sizes dashboards screenshots demo install uninstall dist packages clean help
 
 all: build
 
 build: ## build the programs into bin/
 	@mkdir -p bin
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(RELEASE)' -o bin/ ./cmd/...
+	CGO_ENABLED=0 $(GO) build -trimpath -pgo '$(PGO)' -ldflags '$(RELEASE)' -o bin/ ./cmd/...
 
 test: ## run all tests
 	$(GO) test $(PKG)
@@ -94,6 +95,12 @@ dashboards: ## write scripts/grafana/*.json anew
 
 screenshots: ## look at the status pages and an audit in a browser, pictures in docs/ (needs chromium)
 	$(GO) test -tags screenshots -count=1 ./scripts/screenshots
+
+profile: ## make bin/default.pgo of the hot paths, for make build PGO=bin/default.pgo
+	@mkdir -p bin
+	cd bin && $(GO) test -run '^$$' -bench 'Engine' -benchtime 20x -cpuprofile push.pprof ../pkg/loki
+	cd bin && $(GO) test -run '^$$' -bench 'Records/.*order' -benchtime 20x -cpuprofile pull.pprof ../pkg/eventlog
+	cd bin && $(GO) tool pprof -proto push.pprof pull.pprof >default.pgo && rm -f *.pprof *.test
 
 demo: build ## pull from a simulated org, push, repair and replay
 	PATH="$(CURDIR)/bin:$$PATH" scripts/demo
