@@ -29,9 +29,19 @@ scope() {
 	done
 	settings "$conf" "$@" HTTP_PROXY HTTPS_PROXY NO_PROXY SSL_CERT_ GOMEMLIMIT GOMAXPROCS TZ || exit
 	for program in "$@"; do
+		if [ -n "$job" ]; then job_metrics "$program"; fi
 		default "${program}INSTANCE" "$(uname -n)-$lane${job:+-$job}"
-		[ -z "$job" ] || unset "${program}METRICS_LISTEN" "${program}METRICS_FILE" "${program}REPORT"
 	done
+}
+
+# job_metrics PREFIX: a job has other metrics than the lane: a file for each
+# program, with a name in it that no other has, as one collector reads them all.
+job_metrics() {
+	unset "${1}METRICS_LISTEN" "${1}METRICS_FILE" "${1}REPORT"
+	[ -n "${SF2LOKI_METRICS_DIR:-}" ] || return 0
+	case $job in audit | backfill | replay) ;; *) return 0 ;; esac
+	who=$lane-$job-$(printf %s "${1%_}" | tr 'A-Z_' 'a-z-')
+	export "${1}METRICS_FILE=$SF2LOKI_METRICS_DIR/sf2loki-$who.prom" "${1}INSTANCE=$(uname -n)-$who"
 }
 
 metrics() { # PREFIX N: the Nth port from the lane's first one
@@ -259,9 +269,9 @@ run_once() {
 	begin_run
 	exec 8>"$dir/run"
 	if flock -n 8; then
+		show running
 		{ stage sf-pull pull "$@" </dev/null | stage loki-push push | stage ckpt commit; } 5>&- &
 		exec 8>&-
-		show running
 		attend
 		# Who writes down the end of a stage may have been killed.
 		[ "$ended" -eq 3 ] || [ "$status" -ne 0 ] || status=75 why='a lost stage'
