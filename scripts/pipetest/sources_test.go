@@ -14,6 +14,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -37,8 +38,8 @@ type feedSource struct {
 	records int
 
 	// begun is for a source without an end. Called before a run, it gives what
-	// waits until the run has asked for all there is.
-	begun func() func()
+	// tells whether the run has asked for all there is.
+	begun func() func() bool
 }
 
 // Streams, objects and debug logs go through the whole pipe into a store of
@@ -88,13 +89,11 @@ func eventTopics(t *testing.T, b *bench) *feedSource {
 		s.pull += " --topic " + topic
 	}
 	s.whole = "--max-events " + strconv.Itoa(s.records)
-	s.begun = func() func() {
+	s.begun = func() func() bool {
 		opened := len(bus.Calls("Subscribe "))
-		return func() {
-			bus.WaitCalls("Subscribe ", opened+len(topics))
-			for _, topic := range topics {
-				bus.WaitCredit(topic, sftest.MaxCredit)
-			}
+		return func() bool {
+			dry := slices.ContainsFunc(topics, func(topic string) bool { return bus.Credit(topic) == 0 })
+			return !dry && len(bus.Calls("Subscribe ")) >= opened+len(topics)
 		}
 	}
 	return s
@@ -274,7 +273,7 @@ func (c *siege) toTheEnd(flags string, last map[string]string) *result {
 	}
 	idle := c.begun()
 	return c.attempt(flags, func(r *running) {
-		idle()
+		r.until("every topic is read", idle)
 		r.until("all positions are stored", func() bool { return maps.Equal(c.positions(), last) })
 		r.signal("pull", syscall.SIGTERM)
 	})
