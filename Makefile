@@ -27,7 +27,7 @@ ZSH = $(SHARE)/zsh/site-functions
 FISH = $(SHARE)/fish/vendor_completions.d
 UNITS = $(DESTDIR)$(PREFIX)/lib/systemd/system
 
-.PHONY: all build test test-stores test-kube check lint generate fuzz lanes chaos proof soak large bench profile sizes dashboards screenshots demo install uninstall dist packages clean help
+.PHONY: all build test test-stores test-kube check lint generate fuzz lanes chaos proof vulncheck soak large bench profile sizes dashboards screenshots demo install uninstall dist packages clean help
 
 all: build
 
@@ -77,6 +77,9 @@ chaos: ## kill stages at random, KILLS times (200), and make other trouble for R
 
 proof: ## plant bugs and secrets, fill holes that an audit finds
 	PROOFTEST_ALL=1 $(GO) test -count=1 -v -timeout 1h ./scripts/prooftest
+
+vulncheck: ## look for packages with known vulnerabilities
+	scripts/vulncheck
 
 soak: ## follow an org for SOAK (1h) with faults, and watch memory and descriptors
 	SOAK='$(SOAK)' $(GO) test -count=1 -v -timeout 30h -run '^TestSoak$$' ./scripts/prooftest
