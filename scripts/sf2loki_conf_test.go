@@ -51,6 +51,37 @@ func TestSettings(t *testing.T) {
 	})
 }
 
+// A job leaves metrics where the lane's configuration asks for them, each
+// program in a file and under a name of its own.
+func TestMetricsOfJobs(t *testing.T) {
+	inShells(t, func(t *testing.T, l *lane) {
+		l.plan("sf-pull", "environment")
+		l.plan("loki-push", "environment")
+		l.plan("ckpt", "environment")
+		metrics := filepath.Join(l.dir, "metrics")
+		l.configure("prod", "SF2LOKI_METRICS_DIR="+metrics, "SF_PULL_METRICS_FILE=of-the-lane.prom")
+		if status, out := l.ask("check"); status != 78 || !strings.Contains(out, "FAIL  prod: SF2LOKI_METRICS_DIR: "+metrics+" is no directory") {
+			t.Errorf("check: %d, %s", status, out)
+		}
+		must(t, os.Mkdir(metrics, 0o755))
+		if status, out := l.ask("check"); status != 0 {
+			t.Errorf("check: %d, %s", status, out)
+		}
+		l.ask("backfill", "prod", "--since", "2026-01-01", "--until", "2026-01-02")
+		got := l.stages()
+		for program, prefix := range map[string]string{"sf-pull": "SF_PULL_", "loki-push": "LOKI_PUSH_", "ckpt": "CKPT_"} {
+			for _, want := range []string{
+				prefix + "METRICS_FILE=" + metrics + "/sf2loki-prod-backfill-" + program + ".prom",
+				prefix + "INSTANCE=" + hostname(t) + "-prod-backfill-" + program,
+			} {
+				if !strings.Contains(got, program+" env "+want+"\n") {
+					t.Errorf("no line %q", want)
+				}
+			}
+		}
+	})
+}
+
 func hostname(t *testing.T) string {
 	t.Helper()
 	name, err := os.Hostname()

@@ -87,7 +87,7 @@ func sampleWatermark(s *cli.Samples, w checkpoint.Watermark) {
 	if w.Time.IsZero() {
 		return
 	}
-	s.Gauge("watermark_timestamp_seconds", "Time of the last record behind the position.",
+	s.Gauge("watermark_timestamp_seconds", "Time that the position has reached; 0: none yet.",
 		seconds(w.Time), append(labels, "source", w.Key.Source, "object", w.Key.Object)...)
 }
 

@@ -53,7 +53,7 @@ func collectEngine(s *cli.Samples, st loki.Status) {
 		s.Counter("deadletter_entries_written_total", "Dead letters written.", float64(st.Letters[string(r.Reason)]), "reason", string(r.Reason))
 	}
 	s.Counter("deadletter_bytes_written_total", "Bytes of dead letters written.", float64(st.LetterBytes))
-	s.Counter("deadletter_write_errors_total", "Captures of dead letters that failed.", float64(st.CaptureErrors))
+	s.Counter("deadletter_write_errors_total", "Dead letters that could not be written.", float64(st.CaptureErrors))
 }
 
 func unix(t *time.Time) float64 {

@@ -64,7 +64,7 @@ func collectFiles(s *cli.Samples, t tally.Totals) {
 		s.Counter("eventlogfile_download_bytes_total", "Bytes of files downloaded.", float64(c.Bytes), "event_type", c.EventType)
 	}
 	s.Counter("soql_poll_errors_total", "Queries that failed.", float64(t.PollErrors["discovery"]), "source", elfSource, "object", "discovery")
-	s.Counter("decode_errors_total", "Stretches of files that are no rows.", float64(t.Letters[string(record.DecodeError)].Entries), "reason", "csv", "topic", "")
+	s.Counter("decode_errors_total", "Events that could not be decoded, stretches of files that are no rows.", float64(t.Letters[string(record.DecodeError)].Entries), "reason", "csv", "topic", "")
 	s.Gauge("eventlogfile_cycle_seconds", "Duration of the last pass.", t.Cycle.Seconds())
 	downloadErrors := map[string]int64{"listing": 0, "transport": 0, "incomplete": 0}
 	for reason, n := range t.DownloadErrors {

@@ -32,6 +32,6 @@ func collectTopic(s *cli.Samples, c *pubsub.TopicCount) {
 	s.Counter("pubsub_decode_stalls_total", "Times that no event of the topic could be decoded for a while.", float64(c.DecodeStalls), "topic", c.Topic)
 	s.Counter("pubsub_commit_errors_total", "Positions of a managed subscription that Salesforce did not take.", float64(c.CommitErrors), "topic", c.Topic)
 	for reason, n := range c.DecodeErrors {
-		s.Counter("decode_errors_total", "Events that could not be decoded.", float64(n), "reason", reason, "topic", c.Topic)
+		s.Counter("decode_errors_total", "Events that could not be decoded, stretches of files that are no rows.", float64(n), "reason", reason, "topic", c.Topic)
 	}
 }

@@ -105,9 +105,9 @@ func exposition(t *testing.T) map[string]*family {
 		if err != nil {
 			t.Fatalf("%s: %v", filepath.Base(name), err)
 		}
-		add(all, slices.Collect(maps.Values(families)))
+		add(t, all, slices.Collect(maps.Values(families)))
 	}
-	add(all, processFamilies(t))
+	add(t, all, processFamilies(t))
 	if t.Failed() {
 		t.Log(stderr.String())
 	}
@@ -127,12 +127,18 @@ func processFamilies(t *testing.T) []*dto.MetricFamily {
 	return families
 }
 
-func add(all map[string]*family, families []*dto.MetricFamily) {
+// add adds families. A metric of two programs means the same in both: one
+// collector may read the files of all.
+func add(t *testing.T, all map[string]*family, families []*dto.MetricFamily) {
+	t.Helper()
 	for _, f := range families {
 		is := all[f.GetName()]
 		if is == nil {
-			is = &family{kind: strings.ToLower(f.GetType().String()), labels: map[string]bool{}}
+			is = &family{kind: strings.ToLower(f.GetType().String()), help: f.GetHelp(), labels: map[string]bool{}}
 			all[f.GetName()] = is
+		}
+		if is.help != f.GetHelp() {
+			t.Errorf("%s is %q in one program and %q in another", f.GetName(), is.help, f.GetHelp())
 		}
 		for _, m := range f.Metric {
 			for _, l := range m.Label {
@@ -146,6 +152,7 @@ func add(all map[string]*family, families []*dto.MetricFamily) {
 type family struct {
 	kind   string
 	labels map[string]bool
+	help   string
 }
 
 func (f *family) String() string {

@@ -71,8 +71,8 @@ func TestPanelMetrics(t *testing.T) {
 // The check itself finds what is wrong.
 func TestUnknownNames(t *testing.T) {
 	known := map[string]*family{
-		"sf2loki_a_total": {"counter", map[string]bool{"x": true}},
-		"sf2loki_h":       {"histogram", map[string]bool{"y": true}},
+		"sf2loki_a_total": {"counter", map[string]bool{"x": true}, ""},
+		"sf2loki_h":       {"histogram", map[string]bool{"y": true}, ""},
 	}
 	for expr, want := range map[string]string{
 		`sum by (x, org) (rate(sf2loki_a_total{x="1"}[5m]))`:                   "",

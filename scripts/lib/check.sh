@@ -80,6 +80,9 @@ check_files() (
 		[ -n "$(find -L "$conf" -perm -004)" ]; then
 		row WARN "$conf holds a secret and may be read by everybody"
 	fi
+	if [ -n "${SF2LOKI_METRICS_DIR:-}" ] && ! [ -w "$SF2LOKI_METRICS_DIR/." ]; then
+		row FAIL "SF2LOKI_METRICS_DIR: $SF2LOKI_METRICS_DIR is no directory, or cannot be written"
+	fi
 	[ -n "${LOKI_PUSH_URL:-}${LOKI_PUSH_CONFIG:-}" ] || row FAIL 'LOKI_PUSH_URL is missing'
 	exit "$faults"
 )

@@ -64,7 +64,7 @@ wrong() { complain "$settings_file:$settings_line: $1"; }
 
 known_setting() {
 	case ${1#SF2LOKI_} in
-	SOURCE | STATE | LEASE | METRICS | RUN_DIR | HEAD_GRACE | GRACE) ;;
+	SOURCE | STATE | LEASE | METRICS | METRICS_DIR | RUN_DIR | HEAD_GRACE | GRACE) ;;
 	RETRY_MIN | RETRY_MAX | LOUD_MIN | LOUD_MAX | GOOD | SECOND) ;;
 	*) return 1 ;;
 	esac
