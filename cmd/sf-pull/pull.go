@@ -121,7 +121,7 @@ func newPull(app *cli.App, name, usage, help string, f pulling) *ffcli.Command {
 			app.Metrics.SetOrg(p.flags.org)
 			ctx = app.WatchStdout(ctx)
 			p.out.until(ctx, p.flags.grace)
-			return stopped(app, p.out.verdict(f.run(ctx, p)))
+			return stopped(app, p.out.verdict(p.out.bounded(func() error { return f.run(ctx, p) })))
 		},
 	}
 	if !isPlan(app, os.Args[1:]) {
