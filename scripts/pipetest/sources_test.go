@@ -42,21 +42,21 @@ type feedSource struct {
 	begun func() func() bool
 }
 
-// Streams, objects and debug logs go through the whole pipe into a store of
+// Streams, files, objects and debug logs go through the whole pipe into a store of
 // another project, while stages are killed at random: nothing is missing,
 // repeats are the same to the byte, and a second run pulls nothing new.
 // PIPETEST_KILLS and PIPETEST_SEED change how often and when.
 func TestKillOfSources(t *testing.T) {
-	kills, seed := number(t, "PIPETEST_KILLS", 9), number(t, "PIPETEST_SEED", 1)
+	kills, seed := number(t, "PIPETEST_KILLS", 12), number(t, "PIPETEST_SEED", 1)
 	for i, source := range []struct {
 		name string
 		make func(*testing.T, *bench) *feedSource
-	}{{"pubsub", eventTopics}, {"objects", objectRows}, {"apexlog", debugLogs}} {
+	}{{"pubsub", eventTopics}, {"objects", objectRows}, {"apexlog", debugLogs}, {"elf", logFiles}} {
 		t.Run(source.name, func(t *testing.T) {
 			t.Parallel()
 			rng := rand.New(rand.NewPCG(uint64(seed), uint64(1000+i)))
 			done := 0
-			for round := 0; done < (kills+2)/3 && !t.Failed(); round++ {
+			for round := 0; done < (kills+3)/4 && !t.Failed(); round++ {
 				b := newBench(t)
 				b.limit = 3 * time.Minute
 				c := &siege{bench: b, rng: rng, feedSource: source.make(t, b), vl: newVLTenant(t)}
@@ -128,6 +128,22 @@ func debugLogs(t *testing.T, b *bench) *feedSource {
 	}
 	b.use(org)
 	return &feedSource{pull: "apexlog", again: "--overlap 0s", records: all}
+}
+
+// logFiles are hourly files of two types, with rows that are hard to read and a
+// late second file of an hour.
+func logFiles(t *testing.T, b *bench) *feedSource {
+	org := newOrg(t)
+	for n := range 4 {
+		for i, name := range []string{"Login", "API"} {
+			h := sftest.Hour{Type: name, Start: hoursAgo(6 - n), Rows: 120, Awkward: 25, Seed: uint64(1 + 2*n + i)}
+			org.publish(org.AddHour(h, created(time.Duration(60-10*n)*time.Minute)))
+		}
+	}
+	late := sftest.Hour{Type: "Login", Start: hoursAgo(6), Rows: 180, Awkward: 25, Seed: 1}
+	org.publish(org.AddHour(late, created(15*time.Minute)))
+	b.use(org)
+	return &feedSource{pull: "elf --event-type Login,API", records: 8*120 + 60}
 }
 
 // gate stands before a store and knows of each request.
