@@ -38,8 +38,8 @@ var listings = map[string]fate{
 	"err_404_not_found_entity.json":     {config, config},
 	"err_500_unknown.json":              {ok, tempFail},
 	"err_503_server_unavailable.json":   {ok, tempFail},
-	"err_414_uri_too_long.html":         {software, software},
-	"err_431_header_too_large.html":     {software, software},
+	"err_414_uri_too_long.html":         {config, config},
+	"err_431_header_too_large.html":     {config, config},
 	"maintenance_200.html":              {ok, tempFail},
 	"maintenance_503.html":              {ok, tempFail},
 	"err_200_xml.xml":                   {ok, noPerm},
@@ -54,8 +54,8 @@ var listings = map[string]fate{
 	"err_400_filter_operator.json":      {software, software},
 	"err_400_bigobj_asc.json":           {software, software},
 	"err_400_bigobj_count.json":         {software, software},
-	"err_400_op_too_large.json":         {software, software},
-	"err_400_too_complicated.json":      {software, software},
+	"err_400_op_too_large.json":         {config, config},
+	"err_400_too_complicated.json":      {config, config},
 }
 
 // bodies are what becomes of a run whose download is answered so.
@@ -73,8 +73,8 @@ var bodies = map[string]fate{
 	"err_404_not_found_entity.json":     {ok, ok},
 	"err_500_unknown.json":              {ok, tempFail},
 	"err_503_server_unavailable.json":   {ok, tempFail},
-	"err_414_uri_too_long.html":         {software, software},
-	"err_431_header_too_large.html":     {software, software},
+	"err_414_uri_too_long.html":         {config, config},
+	"err_431_header_too_large.html":     {config, config},
 	"maintenance_200.html":              {ok, tempFail},
 	"maintenance_503.html":              {ok, tempFail},
 	"err_200_xml.xml":                   {ok, noPerm},
@@ -89,8 +89,8 @@ var bodies = map[string]fate{
 	"err_400_filter_operator.json":      {software, software},
 	"err_400_bigobj_asc.json":           {software, software},
 	"err_400_bigobj_count.json":         {software, software},
-	"err_400_op_too_large.json":         {software, software},
-	"err_400_too_complicated.json":      {software, software},
+	"err_400_op_too_large.json":         {config, config},
+	"err_400_too_complicated.json":      {config, config},
 }
 
 // logins are what becomes of a run whose session has died and whose login is

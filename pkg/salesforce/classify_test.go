@@ -48,8 +48,8 @@ var fixtureVerdicts = map[string]verdict{
 	"err_404_not_found_entity.json":             {KindNotFound, 78, ""},
 	"err_500_unknown.json":                      {KindTransient, 75, ""},
 	"err_503_server_unavailable.json":           {KindTransient, 75, ""},
-	"err_414_uri_too_long.html":                 {KindQuery, 70, "too long"},
-	"err_431_header_too_large.html":             {KindQuery, 70, "too long"},
+	"err_414_uri_too_long.html":                 {KindQuery, 78, "too long"},
+	"err_431_header_too_large.html":             {KindQuery, 78, "too long"},
 	"maintenance_200.html":                      {KindNotJSON, 75, "maintenance"},
 	"maintenance_503.html":                      {KindNotJSON, 75, "maintenance"},
 	"err_200_xml.xml":                           {KindAuth, 77, ""},
@@ -64,8 +64,8 @@ var fixtureVerdicts = map[string]verdict{
 	"err_400_filter_operator.json":              {KindQuery, 70, ""},
 	"err_400_bigobj_asc.json":                   {KindBigObject, 70, ""},
 	"err_400_bigobj_count.json":                 {KindBigObject, 70, ""},
-	"err_400_op_too_large.json":                 {KindQuery, 70, "ask for less"},
-	"err_400_too_complicated.json":              {KindQuery, 70, "ask for less"},
+	"err_400_op_too_large.json":                 {KindQuery, 78, "ask for less"},
+	"err_400_too_complicated.json":              {KindQuery, 78, "ask for less"},
 }
 
 func header(f sftest.Fixture) http.Header {
@@ -91,8 +91,8 @@ func TestFixtures(t *testing.T) {
 		if strings.HasPrefix(f.File, "token_") {
 			e = classifyLogin(f.Status, header(f), f.Body)
 		}
-		if e.Kind != want.kind || e.Kind.ExitCode() != want.exit || !strings.Contains(e.Cure, want.hint) || want.hint == "" && e.Cure != "" {
-			t.Errorf("%s: %v (exit %d), hint %q; want %v (exit %d), hint with %q", f.File, e.Kind, e.Kind.ExitCode(), e.Cure, want.kind, want.exit, want.hint)
+		if e.Kind != want.kind || e.exitCode() != want.exit || !strings.Contains(e.Cure, want.hint) || want.hint == "" && e.Cure != "" {
+			t.Errorf("%s: %v (exit %d), hint %q; want %v (exit %d), hint with %q", f.File, e.Kind, e.exitCode(), e.Cure, want.kind, want.exit, want.hint)
 		}
 		if strings.ContainsAny(e.Error(), "\n\r") || strings.Contains(e.Error(), "</") {
 			t.Errorf("%s: the message is no plain line: %q", f.File, e.Error())

@@ -175,7 +175,7 @@ func (c *Client) once(ctx context.Context, t *Token, op, path string, use func(*
 	}
 	if len(u) > maxURL {
 		return &Error{Op: op, Kind: KindQuery, Err: fmt.Errorf("a request of %d bytes is longer than Salesforce takes", len(u)),
-			Cure: "name fewer event types"}
+			Cure: "name fewer event types or users"}
 	}
 	req, err := http.NewRequest(http.MethodGet, u, nil)
 	if err != nil {

@@ -68,6 +68,15 @@ func (k Kind) ExitCode() sysexits.Code {
 	return sysexits.Config
 }
 
+// exitCode is that of the kind. A query that is refused is a fault of this
+// program, unless it can be mended from outside: then too much was asked for.
+func (e *Error) exitCode() sysexits.Code {
+	if e.Kind == KindQuery && e.Cure != "" {
+		return sysexits.Config
+	}
+	return e.Kind.ExitCode()
+}
+
 // Error is a request that Salesforce, or the way there, did not fulfil.
 type Error struct {
 	Kind    Kind
@@ -115,7 +124,7 @@ func KindOf(err error) Kind {
 func coded(err error) error {
 	var e *Error
 	if errors.As(err, &e) && !sysexits.Coded(err) {
-		return sysexits.Wrap(e.Kind.ExitCode(), err)
+		return sysexits.Wrap(e.exitCode(), err)
 	}
 	return err
 }
@@ -273,7 +282,7 @@ func kindOf(status int, c complaint) (Kind, string) {
 	case status == http.StatusTooManyRequests || status == 420:
 		return KindLimitConcurrent, ""
 	case status == http.StatusRequestURITooLong || status == http.StatusRequestHeaderFieldsTooLarge:
-		return KindQuery, "the request is too long: name fewer event types"
+		return KindQuery, "the request is too long: name fewer event types or users"
 	case status >= 500 && c.html:
 		return KindNotJSON, "an HTML page: the org is in maintenance"
 	case status >= 500:
@@ -299,7 +308,7 @@ func hintOf(k Kind, c complaint) string {
 	case k == KindType:
 		return "the object does not exist, or the user or the org has no right to it"
 	case c.code == "QUERY_TOO_COMPLICATED" || c.code == "OPERATION_TOO_LARGE":
-		return "ask for less at a time"
+		return "ask for less at a time: name fewer event types or users"
 	}
 	return ""
 }
