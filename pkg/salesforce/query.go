@@ -10,6 +10,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"sf2loki/pkg/sysexits"
 )
 
 // ErrShort is the cause of an error of KindLocator when an answer said that it
@@ -30,6 +32,10 @@ func (c *Client) query(ctx context.Context, path string) iter.Seq2[json.RawMessa
 		var total, n int64
 		for {
 			page, err := c.page(ctx, path)
+			if e := (*Error)(nil); errors.As(err, &e) && e.Kind == KindNotFound && !isFirst(path) {
+				e.Kind = KindLocator // what the path leads to is a rest that is no longer there
+				err = sysexits.Wrap(e.Kind.ExitCode(), e)
+			}
 			if err != nil {
 				yield(nil, err)
 				return
