@@ -148,6 +148,7 @@ func (f *elfFlags) pullFiles(ctx context.Context, p *pull) error {
 		return f.print(p.app, plan, err)
 	}
 	observe(p.app, elfSource, source.Stats().Totals, collectFiles)
+	defer watch(p.app, source.Stats().Totals, source.Progress())()
 	return source.Pull(ctx)
 }
 
@@ -160,7 +161,7 @@ func (f *elfFlags) pullOrg(ctx context.Context, p *pull) error {
 		Types: eventlog.TypeList{Include: f.types, Exclude: f.exclude}, Interval: f.interval,
 		Window:   eventlog.Window{Since: f.since, Until: f.until},
 		Lookback: f.lookback, Settle: f.settle, Patience: f.patience, Follow: f.follow, Poll: f.poll,
-		Concurrency: f.concurrency, TmpDir: f.tmpdir, RowLimit: int(f.rowLimit),
+		Watched: watched(p.app), Concurrency: f.concurrency, TmpDir: f.tmpdir, RowLimit: int(f.rowLimit),
 		KeyPrefix: f.keyPrefix(), Command: f.command("elf"), Log: p.app.Log,
 	}
 	if f.plan == "static" {
@@ -177,6 +178,7 @@ func (f *elfFlags) pullOrg(ctx context.Context, p *pull) error {
 		return f.print(p.app, plan, err)
 	}
 	observe(p.app, elfSource, source.Stats().Totals, collectFiles)
+	defer watch(p.app, source.Stats().Totals, source.Progress())()
 	return source.Pull(ctx)
 }
 

@@ -99,34 +99,66 @@ func (t *terminal) progress(text string) {
 // Progress shows text on a line that it overwrites each time, only when stderr
 // is a terminal and messages are text. An empty text removes the line.
 func (app *App) Progress(text string) {
-	if app.common.logFormat == "text" && isTerminal(app.Stderr) {
+	if app.HasProgress() {
 		app.term.progress(oneLine(text))
 	}
 }
 
+// HasProgress tells whether Progress shows anything.
+func (app *App) HasProgress() bool { return app.common.logFormat == "text" && isTerminal(app.Stderr) }
+
 // KeepProgress shows twice a second how far the run is, as Progress does, until
 // stop is called.
 func (app *App) KeepProgress(text func() string) (stop func()) {
-	if !isTerminal(app.Stderr) {
+	if !app.HasProgress() {
 		return func() {}
 	}
+	turn := app.turn()
 	end := make(chan struct{})
 	var done sync.WaitGroup
 	done.Go(func() {
 		tick := time.NewTicker(500 * time.Millisecond)
 		defer tick.Stop()
+		shown := false
 		for {
 			select {
 			case <-end:
 				app.Progress("")
 				return
-			case <-tick.C:
-				app.Progress(text())
+			case now := <-tick.C:
+				if !shown || turn(now) {
+					app.Progress(text())
+					shown = true
+				}
 			}
 		}
 	})
 	return func() { close(end); done.Wait() }
 }
+
+// turnSpan is how long the line of one program of a pipeline stays.
+const turnSpan = 2
+
+// turn tells when this program shows its line: the programs of a pipeline have
+// one terminal, so the head and those behind it take turns, by the clock.
+func (app *App) turn() func(time.Time) bool {
+	half := int64(-1)
+	switch {
+	case isPipe(app.Stdin):
+		half = 1
+	case isPipe(app.Stdout):
+		half = 0
+	}
+	return func(now time.Time) bool { return half < 0 || now.Unix()/turnSpan%2 == half }
+}
+
+func isPipe(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeNamedPipe != 0
+}
+
+// StdoutIsTerminal reports whether what is written there is looked at.
+func (app *App) StdoutIsTerminal() bool { return isTerminal(app.Stdout) }
 
 // StdinIsTerminal reports whether a person would have to type the input.
 func (app *App) StdinIsTerminal() bool { return isTerminal(app.Stdin) }

@@ -66,6 +66,11 @@ type emitter struct {
 
 	typ   *shape.Type
 	count tally.Count // of what is in the block, and its event type
+
+	progress *Progress // nil: nobody looks
+	halves   int64     // what a byte that is read counts there
+	passed   int64     // bytes of the file that count already
+	passing  int64     // those of what is in the block
 }
 
 func newEmitter(out *Output, stats *tally.Stats, sh *shape.Shape, sorter *sorter) *emitter {
@@ -74,6 +79,7 @@ func newEmitter(out *Output, stats *tally.Stats, sh *shape.Shape, sorter *sorter
 
 // file writes the records of a file that v describes, and its account.
 func (e *emitter) file(ctx context.Context, p *parcel, v survey) error {
+	e.passed, e.passing = 0, 0
 	e.setType(p.eventType)
 	last, hasTime := p.otherwise, p.otherwise != 0
 	if v.header != nil && v.rows > 0 {
@@ -98,6 +104,7 @@ func (e *emitter) file(ctx context.Context, p *parcel, v survey) error {
 	e.rec.Account = record.AppendAccount(nil, &p.account)
 	e.block = record.AppendRecord(e.block, &e.rec)
 	e.count.Files++
+	e.passing = p.body.size - e.passed // its header, and what follows the last row
 	return e.flush()
 }
 
@@ -105,6 +112,8 @@ func (e *emitter) file(ctx context.Context, p *parcel, v survey) error {
 // that have been written meant another order: it begins at its first row.
 func (e *emitter) again(ctx context.Context, p *parcel, v survey) (int64, error) {
 	v.sorted, p.skip = false, 0
+	e.pass(-e.passed)
+	e.passing = 0
 	p.account.Filtered, p.account.SampledOut, p.account.DeadLettered = 0, 0, 0
 	return e.rows(ctx, p, v)
 }
@@ -132,6 +141,7 @@ func (e *emitter) rows(ctx context.Context, p *parcel, v survey) (int64, error) 
 			return 0, fmt.Errorf("read %s: %w", p.name, err)
 		}
 		last = t
+		e.passing += row.Size
 		if typeColumn >= 0 {
 			if err := e.typeOf(row, typeColumn); err != nil {
 				return 0, err
@@ -307,7 +317,17 @@ func (e *emitter) flush() error {
 		e.stats.Add(&e.count)
 	}
 	e.count = none
+	e.pass(e.passing)
+	e.passing = 0
 	return nil
+}
+
+// pass counts bytes of the file as done.
+func (e *emitter) pass(n int64) {
+	e.passed += n
+	if e.progress != nil {
+		e.progress.done.Add(n * e.halves)
+	}
 }
 
 // after is the position after some rows; token is what comes before their number.

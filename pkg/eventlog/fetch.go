@@ -120,7 +120,10 @@ func (s *Source) fetch(ctx context.Context, f *File) (*os.File, int64, error) {
 		return nil, 0, err
 	}
 	defer r.Close()
-	tmp, size, err := keep(s.cfg.TmpDir, newBounded(r, f.Length))
+	tmp, size, err := keep(s.cfg.TmpDir, counting{newBounded(r, f.Length), &s.progress.done})
+	if err != nil {
+		s.progress.done.Add(-size)
+	}
 	if salesforce.KindOf(err) != salesforce.KindOther {
 		err = &brokenOff{err}
 	}

@@ -37,6 +37,7 @@ type FilesConfig struct {
 type Files struct {
 	cfg       FilesConfig
 	stats     *tally.Stats
+	progress  Progress
 	positions map[string]filePosition // by path
 }
 
@@ -45,11 +46,15 @@ func NewFiles(cfg FilesConfig) *Files {
 	if cfg.RowLimit <= 0 {
 		cfg.RowLimit = DefaultRowLimit
 	}
-	return &Files{cfg, tally.New(), map[string]filePosition{}}
+	return &Files{cfg: cfg, stats: tally.New(), positions: map[string]filePosition{}}
 }
 
 // Stats are the counters of the run.
 func (f *Files) Stats() *tally.Stats { return f.stats }
+
+// Progress is how far the run is. The size of what comes through a pipe is not
+// known before its end.
+func (f *Files) Progress() *Progress { return &f.progress }
 
 // Check finds files that cannot be read, and positions that must not be passed
 // over, before anything has been written.
@@ -114,6 +119,7 @@ func (f *Files) readable(path string) error {
 	if err != nil {
 		return err
 	}
+	f.progress.total.Add(2 * info.Size())
 	return r.Close()
 }
 
@@ -122,6 +128,7 @@ func (f *Files) readable(path string) error {
 // been written.
 func (f *Files) Pull(ctx context.Context) error {
 	e := newEmitter(&f.cfg.Output, f.stats, f.cfg.Shape, newSorter(f.cfg.TmpDir, f.cfg.RowLimit))
+	e.progress, e.halves = &f.progress, 2
 	var bad []error
 	for _, path := range f.cfg.Paths {
 		err := f.pull(ctx, e, path)

@@ -34,6 +34,8 @@ type Config struct {
 	Follow bool
 	Poll   time.Duration
 
+	Watched bool // somebody wants to know how much there is to do, and a query may be spent on it
+
 	Concurrency int
 	TmpDir      string
 	RowLimit    int // bytes; 0: DefaultRowLimit
@@ -55,6 +57,8 @@ type Source struct {
 	stats  *tally.Stats
 	list   *listing
 	sorter *sorter
+
+	progress Progress
 
 	names  []string // as the org spells them
 	series map[string]*series
@@ -79,6 +83,9 @@ func New(cfg Config) *Source {
 
 // Stats are the counters of the run.
 func (s *Source) Stats() *tally.Stats { return s.stats }
+
+// Progress is how far the run is.
+func (s *Source) Progress() *Progress { return &s.progress }
 
 // errLeft is a pass after which files are left.
 var errLeft = errors.New("files are left for a later pass")
@@ -207,6 +214,9 @@ func (s *Source) cycle(ctx context.Context) error {
 	if err := s.openAll(names); err != nil {
 		return err
 	}
+	if s.cfg.Watched && !s.cfg.Follow {
+		s.foresee(ctx, names, upper)
+	}
 	r := s.pullAll(ctx, names, upper)
 	switch {
 	case ctx.Err() != nil:
@@ -290,6 +300,7 @@ func (s *Source) pullAll(ctx context.Context, names []string, upper time.Time) *
 	for range min(s.cfg.Concurrency, len(names)) {
 		workers.Go(func() {
 			e := newEmitter(&s.cfg.Output, s.stats, s.cfg.Shape, s.sorter)
+			e.progress, e.halves = &s.progress, 1
 			for name := range queue {
 				err := s.pull(ctx, e, name, upper, enough)
 				if err == nil {
