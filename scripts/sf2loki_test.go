@@ -27,7 +27,9 @@ func TestMain(m *testing.M) {
 	case "sf-pull", "loki-push", "ckpt":
 		os.Exit(fakeStage(name))
 	}
-	os.Exit(m.Run())
+	status := m.Run()
+	_ = os.RemoveAll(built) // nothing, if nothing was built
+	os.Exit(status)
 }
 
 // fakeCommands are what programs do beside being a stage.

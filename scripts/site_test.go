@@ -19,12 +19,16 @@ import (
 	"sf2loki/pkg/sftest"
 )
 
-// programs is the directory of the real programs, built once.
+// built is the directory of the real programs, when there is one.
+var built string
+
+// programs builds them, once.
 var programs = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "sf2loki-bin-")
 	if err != nil {
 		return "", err
 	}
+	built = dir
 	cmd := exec.Command("go", "build", "-trimpath", "-o", dir+"/", "./cmd/...")
 	cmd.Dir = ".."
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
