@@ -49,8 +49,11 @@ func (e *export) exec(ctx context.Context, args []string) error {
 	switch {
 	case e.format == "":
 		return cli.Usagef("--format: it may be parquet or sqlite")
-	case e.output == "":
+	case e.output == "", e.output == "-":
 		return cli.Usagef("--output: name the file to write")
+	}
+	if info, err := os.Lstat(e.output); err == nil && !info.Mode().IsRegular() {
+		return cli.Usagef("--output %s: that is a link, a directory or a device", e.output)
 	}
 	r, err := e.sel.read(e.app, args)
 	if err != nil {

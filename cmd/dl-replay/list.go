@@ -107,6 +107,8 @@ func (s *selectFlags) narrows() bool {
 
 func state(f *spool.File, info spool.Info, sum *spool.Summary) string {
 	switch {
+	case info.Unreadable:
+		return "unreadable"
 	case info.InUse && sum.Statuses[spool.Pending] > 0:
 		return "replaying"
 	case info.InUse:

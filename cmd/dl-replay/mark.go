@@ -138,6 +138,12 @@ func (m *mark) group(files []*spool.File, take func(*spool.Letter, spool.Status)
 			take(l, s)
 			return nil
 		}, m.damaged(done))
+		var d *spool.Damage
+		if errors.As(err, &d) { // nothing is decided about half a group
+			m.damaged(done)(d)
+			done.Records = before
+			return nil
+		}
 		if err != nil {
 			return err
 		}
@@ -158,6 +164,11 @@ func (m *mark) group(files []*spool.File, take func(*spool.Letter, spool.Status)
 		done.InUse++
 		return nil
 	}
+	var d *spool.Damage
+	if errors.As(err, &d) {
+		m.damaged(done)(d)
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -170,7 +181,7 @@ func (m *mark) group(files []*spool.File, take func(*spool.Letter, spool.Status)
 
 func (m *mark) damaged(done *marked) func(*spool.Damage) {
 	return func(d *spool.Damage) {
-		m.app.Log.Warn("no record here", "file", d.Path, "line", d.Line, "offset", d.Offset, "what", d.Text)
+		d.Say(m.app.Log)
 		if done.damage == nil || done.damage.Torn {
 			done.damage = d
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -110,6 +111,7 @@ func (r *run) account(res *replay.Result) {
 }
 
 func (r *run) options() (err error) {
+	labelName := regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 	if r.opts.Selection, err = r.sel.selection(); err != nil {
 		return err
 	}
@@ -123,6 +125,9 @@ func (r *run) options() (err error) {
 		name, value, ok := strings.Cut(label, "=")
 		if !ok || name == "" {
 			return cli.Usagef("--stream-label %q: want NAME=VALUE", label)
+		}
+		if !labelName.MatchString(name) { // every record would be refused, and lose an attempt
+			return cli.Usagef("--stream-label %q: the name is not %s", label, labelName)
 		}
 		r.opts.StreamLabels = append(r.opts.StreamLabels, record.Pair{Name: []byte(name), Value: []byte(value)})
 	}

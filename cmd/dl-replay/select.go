@@ -81,6 +81,14 @@ func (s *selectFlags) selection() (spool.Selection, error) {
 		}
 		sel.Grep = append(sel.Grep, re)
 	}
+	for _, span := range []struct {
+		since, until time.Time
+		flags        string
+	}{{s.since, s.until, "--since and --until"}, {s.eventSince, s.eventUntil, "--event-since and --event-until"}} {
+		if !span.since.IsZero() && !span.until.IsZero() && !span.since.Before(span.until) {
+			return sel, cli.Usagef("%s leave no time between them", span.flags)
+		}
+	}
 	if s.limit < 0 {
 		return sel, cli.Usagef("--limit %d: it cannot be negative", s.limit)
 	}
@@ -159,7 +167,7 @@ const maxReaders = 2
 
 // file reads one file.
 func (r *reading) file(f *spool.File, fn func(*spool.Letter, spool.Status) error) (spool.Info, error) {
-	return f.Read(func(l *spool.Letter, s spool.Status) error {
+	info, err := f.Read(func(l *spool.Letter, s spool.Status) error {
 		if r.limit > 0 && r.taken >= r.limit || !r.sel.Matches(l, s) {
 			return nil
 		}
@@ -167,14 +175,22 @@ func (r *reading) file(f *spool.File, fn func(*spool.Letter, spool.Status) error
 			r.taken++
 		}
 		return fn(l, s)
-	}, func(d *spool.Damage) {
-		r.app.Log.Warn("no record here", "file", d.Path, "line", d.Line, "offset", d.Offset, "what", d.Text)
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if !f.Replayed() && (r.damage == nil || r.damage.Torn) {
-			r.damage = d
-		}
-	})
+	}, func(d *spool.Damage) { r.damaged(f, d) })
+	var d *spool.Damage
+	if info.Unreadable && errors.As(err, &d) { // keeps nobody from the other files
+		r.damaged(f, d)
+		err = nil
+	}
+	return info, err
+}
+
+func (r *reading) damaged(f *spool.File, d *spool.Damage) {
+	d.Say(r.app.Log)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if (d.Err != nil || !f.Replayed()) && (r.damage == nil || r.damage.Torn) {
+		r.damage = d
+	}
 }
 
 // all reads all files.

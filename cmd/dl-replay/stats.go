@@ -119,7 +119,7 @@ const keySep = "\x00"
 func (s *stats) key(l *spool.Letter, status spool.Status) string {
 	values := make([]string, len(s.by))
 	for i, name := range s.by {
-		values[i] = dimensions[name](l, status)
+		values[i] = strings.ReplaceAll(dimensions[name](l, status), keySep, "\uFFFD")
 	}
 	return strings.Join(values, keySep)
 }

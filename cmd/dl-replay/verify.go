@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
@@ -22,6 +23,7 @@ type verify struct {
 	records int64
 	faults  int64
 	worst   *spool.Fault
+	unread  *spool.Damage
 }
 
 func newVerify(app *cli.App, stock *stock) *ffcli.Command {
@@ -51,6 +53,11 @@ func (v *verify) exec(ctx context.Context, args []string) error {
 			return v.tell(fault)
 		})
 		v.records += n
+		var d *spool.Damage
+		if errors.As(err, &d) {
+			v.unread = d
+			err = v.tell(spool.Fault{File: d.Path, Kind: spool.FaultUnreadable, Text: d.Error()})
+		}
 		if err != nil {
 			return err
 		}
@@ -62,7 +69,10 @@ func (v *verify) exec(ctx context.Context, args []string) error {
 	if err := v.out.Flush(); err != nil {
 		return err
 	}
-	if v.worst == nil {
+	switch {
+	case v.unread != nil:
+		return sysexits.Wrap(v.unread.Code(), v.unread)
+	case v.worst == nil:
 		return nil
 	}
 	return sysexits.Errorf(v.worst.Kind.Code(), "%s: line %d (byte %d): %s", v.worst.File, v.worst.Line, v.worst.Offset, v.worst.Text)

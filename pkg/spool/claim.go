@@ -77,9 +77,9 @@ func (s *Set) Groups() [][]*File {
 	return groups
 }
 
-// TakeGroup claims a group: ErrInUse when somebody has it. What a killed run
-// left half done is put right first. A journal of a newer release is an error,
-// and nothing has been touched.
+// TakeGroup claims a group: ErrInUse when somebody has it, *Damage when a file
+// of it cannot be read. What a killed run left half done is put right first. A
+// journal of a newer release is an error, and nothing has been touched.
 func TakeGroup(files []*File, run string, now func() time.Time, log *slog.Logger) (*Claim, error) {
 	first := files[0]
 	c := &Claim{dir: first.dir, base: first.base, run: run, now: now, log: log}
@@ -113,7 +113,7 @@ func (c *Claim) take(name string, asked []*File) error {
 		return nil
 	}
 	if err != nil {
-		return sysexits.Wrap(openCode(err), err)
+		return unreadable(c.dir.join(name), sysexits.Wrap(openCode(err), err))
 	}
 	if err := lock(f); err != nil {
 		f.Close()
@@ -147,7 +147,7 @@ func (c *Claim) take(name string, asked []*File) error {
 func (f *claimed) readJournal(c *Claim) error {
 	known, err := f.file.fates()
 	if err != nil {
-		return err
+		return unreadable(f.file.Path, err)
 	}
 	f.known = known
 	if known.bad > 0 {

@@ -171,19 +171,22 @@ type Info struct {
 	Size  int64
 	InUse bool // a writer or a replay holds it
 	Gone  bool // removed since it was listed
+
+	Unreadable bool // as the error says
 }
 
 // Read calls fn for each record of the file with its status, and damaged for
 // each place that holds none. Records that have moved to the .failed file come
 // with status Moved. Lines that only move a checkpoint are passed over. A file
-// that is still being written is read as far as it is.
+// that is still being written is read as far as it is. A file that cannot be
+// opened is a *Damage as the error.
 func (f *File) Read(fn func(l *Letter, s Status) error, damaged func(*Damage)) (Info, error) {
 	data, err := f.open(unix.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Info{Gone: true}, nil
 	}
 	if err != nil {
-		return Info{}, sysexits.Wrap(openCode(err), err)
+		return Info{Unreadable: true}, unreadable(f.Path, sysexits.Wrap(openCode(err), err))
 	}
 	defer data.Close()
 	var info Info
@@ -195,7 +198,8 @@ func (f *File) Read(fn func(l *Letter, s Status) error, damaged func(*Damage)) (
 	}
 	known, err := f.fates()
 	if err != nil {
-		return info, err
+		info.Unreadable = true
+		return info, unreadable(f.Path, err)
 	}
 	return info, f.scan(data, func(l *Letter) error {
 		at := place{l.Line, l.ID()}

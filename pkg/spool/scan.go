@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 
 	"sf2loki/pkg/sysexits"
 )
@@ -16,25 +17,53 @@ const tooLong = "longer than any record"
 
 // Damage is a place of a file that holds no record. Torn is the last line of a
 // writer that was killed: it was never acknowledged, so it comes again from the
-// source. Anything else was changed after it was written.
+// source. Anything else was changed after it was written. With Err it is the
+// whole file, which cannot be read.
 type Damage struct {
 	Path   string
 	Line   int64
 	Offset int64
 	Torn   bool
 	Text   string
+	Err    error
 }
 
 func (d *Damage) Error() string {
+	if d.Err != nil {
+		return d.Err.Error()
+	}
 	return fmt.Sprintf("%s: line %d (byte %d): %s", d.Path, d.Line, d.Offset, d.Text)
 }
 
+func (d *Damage) Unwrap() error { return d.Err }
+
 // Code is the exit status that this damage asks for.
 func (d *Damage) Code() sysexits.Code {
-	if d.Torn {
+	switch {
+	case d.Err != nil:
+		return sysexits.Of(d.Err)
+	case d.Torn:
 		return sysexits.IOErr
 	}
 	return sysexits.DataErr
+}
+
+// Say tells a person.
+func (d *Damage) Say(log *slog.Logger) {
+	if d.Err != nil {
+		log.Warn("file cannot be read and is left alone", "file", d.Path, "err", d.Err)
+		return
+	}
+	log.Warn("no record here", "file", d.Path, "line", d.Line, "offset", d.Offset, "what", d.Text)
+}
+
+// unreadable is the error of a file that cannot be read: it says nothing of
+// others. A journal of a newer release does, for it asks for a newer program.
+func unreadable(path string, err error) error {
+	if sysexits.Of(err) == sysexits.Config {
+		return err
+	}
+	return &Damage{Path: path, Err: err}
 }
 
 // Reader reads letters one by one, from a file or as they come. It needs one object of memory
@@ -67,7 +96,7 @@ func (s *Reader) Next(l *Letter) error {
 		return err
 	}
 	if end < 0 {
-		return s.bad(len(s.buf), true, "the last line is torn")
+		return s.last(l, "the last line is torn")
 	}
 	if end-s.start > maxObject {
 		return s.bad(end, false, tooLong)
@@ -101,13 +130,23 @@ func (s *Reader) nextSpread(l *Letter, end int) error {
 			return s.bad(first, false, errJSON.Error())
 		}
 		if next < 0 {
-			return s.bad(len(s.buf), true, "the last record is torn")
+			return s.last(l, "the last record is torn")
 		}
 		if next-s.start > maxObject {
 			return s.bad(first, false, tooLong)
 		}
 		end = next
 	}
+}
+
+// last reads what stands behind the last line feed. An object that is whole
+// there was written with an editor, most likely, and is a record.
+func (s *Reader) last(l *Letter, torn string) error {
+	n, err := l.parse(s.buf[s.start:])
+	if err != nil {
+		return s.bad(len(s.buf), true, torn)
+	}
+	return s.give(l, n)
 }
 
 // extent finds where the object at the beginning of b ends, by its braces alone.

@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"math"
 	"time"
 )
 
@@ -99,7 +100,7 @@ func (s *Summary) addEvent(at int64) {
 	if s.window.MaxAge <= 0 {
 		return
 	}
-	end := time.Unix(0, at).Add(s.window.MaxAge).UTC()
+	end := time.Unix(0, min(at, math.MaxInt64-int64(s.window.MaxAge))).Add(s.window.MaxAge).UTC()
 	switch left := end.Sub(s.window.Now); {
 	case left <= 0:
 		s.Beyond++

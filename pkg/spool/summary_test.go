@@ -9,6 +9,19 @@ import (
 	"sf2loki/pkg/record"
 )
 
+// An entry at the end of time never gets too old.
+func TestEndOfTime(t *testing.T) {
+	s := NewSummary(Window{Now: testTime, MaxAge: 7 * 24 * time.Hour})
+	var l Letter
+	if err := NewReader(strings.NewReader(`{"ts_unix_nano":"9223372036854775807","line":"x"}`), "test").Next(&l); err != nil {
+		t.Fatal(err)
+	}
+	s.Add(&l, New)
+	if s.Beyond != 0 || s.NextBeyond == nil || s.NextBeyond.Year() != 2262 {
+		t.Errorf("%d too old, the next at %v", s.Beyond, s.NextBeyond)
+	}
+}
+
 // Two halves count what the whole counts.
 func TestMerge(t *testing.T) {
 	window := Window{Now: testTime.Add(7*24*time.Hour + 2), MaxAge: 7 * 24 * time.Hour}

@@ -28,6 +28,8 @@ const (
 	FaultMoved   FaultKind = "moved"   // the journal says that a record moved, and it is not there
 	FaultName    FaultKind = "name"    // the name says that nothing is left to do, and something is
 	FaultMode    FaultKind = "mode"    // others may read the file
+
+	FaultUnreadable FaultKind = "unreadable" // told by the error of Verify
 )
 
 // Serious tells a fault of which a record may be lost.
@@ -67,7 +69,7 @@ func (f *File) Verify(fn func(Fault) error) (records int64, err error) {
 		return 0, nil
 	}
 	if err != nil {
-		return 0, sysexits.Wrap(openCode(err), err)
+		return 0, unreadable(f.Path, sysexits.Wrap(openCode(err), err))
 	}
 	defer data.Close()
 	live, err := inUse(data)
@@ -76,7 +78,7 @@ func (f *File) Verify(fn func(Fault) error) (records int64, err error) {
 	}
 	v := &verifier{f: f, fn: fn, live: live}
 	if v.known, err = f.fates(); err != nil {
-		return 0, err
+		return 0, unreadable(f.Path, err)
 	}
 	v.entries = len(v.known.of)
 	if info, err := data.Stat(); err == nil && info.Mode().Perm()&0o077 != 0 {

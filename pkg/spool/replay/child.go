@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"sf2loki/pkg/sysexits"
 )
 
@@ -78,7 +80,7 @@ func (c *child) wait() error {
 		return err
 	}
 	if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
-		return sysexits.Errorf(codeSignal+sysexits.Code(status.Signal()), "%s was killed by %s", c.name, status.Signal())
+		return sysexits.Errorf(codeSignal+sysexits.Code(status.Signal()), "%s was killed by %s", c.name, unix.SignalName(status.Signal()))
 	}
 	return sysexits.Errorf(sysexits.Code(exit.ExitCode()), "%s ended with status %d", c.name, exit.ExitCode())
 }

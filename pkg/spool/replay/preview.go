@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"errors"
 	"time"
 
 	"sf2loki/pkg/spool"
@@ -49,7 +50,10 @@ func Look(set *spool.Set, o Options) (*Preview, error) {
 				p.Damage = d
 			}
 		})
-		if err != nil {
+		var d *spool.Damage
+		if errors.As(err, &d) {
+			p.Damage = d
+		} else if err != nil {
 			return nil, err
 		}
 		if info.InUse {

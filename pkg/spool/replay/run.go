@@ -157,6 +157,11 @@ func (r *run) plan() error {
 			busy = append(busy, files)
 			continue
 		}
+		var d *spool.Damage
+		if errors.As(err, &d) {
+			r.damaged(d)
+			continue
+		}
 		if err != nil {
 			return err
 		}
@@ -242,7 +247,7 @@ func (r *run) index(claim *spool.Claim) error {
 }
 
 func (r *run) damaged(d *spool.Damage) {
-	r.Log.Warn("no record here", "file", d.Path, "line", d.Line, "offset", d.Offset, "what", d.Text)
+	d.Say(r.Log)
 	if r.result.Damage == nil || r.result.Damage.Torn {
 		r.result.Damage = d
 	}
@@ -280,7 +285,10 @@ func (r *run) countBusy(busy [][]*spool.File) error {
 				}
 				return nil
 			}, func(*spool.Damage) {})
-			if err != nil {
+			var d *spool.Damage
+			if errors.As(err, &d) {
+				r.damaged(d)
+			} else if err != nil {
 				return err
 			}
 		}

@@ -59,6 +59,7 @@ type settler struct {
 	acksEnded    bool
 	acksLost     bool
 	overdue      bool  // the command was told to end
+	warned       bool  // of something that is no acknowledgement: once is enough
 	err          error // of our own: from here on nothing counts
 }
 
@@ -174,7 +175,8 @@ func (s *settler) take(e event) {
 	case e.lettersEnd:
 		s.lettersEnded = true
 	}
-	if e.err != nil && s.err == nil {
+	if e.err != nil && s.err == nil && !s.warned {
+		s.warned = true
 		s.Log.Warn("what the command says is no acknowledgement", "err", e.err)
 	}
 }
