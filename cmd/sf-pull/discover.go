@@ -27,6 +27,7 @@ type discoverFlags struct {
 
 func (f *discoverFlags) register(app *cli.App, fs *flag.FlagSet) {
 	f.orgFlags.register(app, fs)
+	jsonFlag(fs)
 	f.busFlags.register(fs)
 	f.kinds = []string{discover.Topic, discover.EventType, discover.Object}
 	cli.ListVar(fs, &f.kinds, "kind", "what to look for, `KINDS`: topic, event_type, object")

@@ -27,6 +27,7 @@ type limitsFlags struct {
 
 func (f *limitsFlags) register(app *cli.App, fs *flag.FlagSet) {
 	f.orgFlags.register(app, fs)
+	jsonFlag(fs)
 	fs.BoolVar(&f.follow, "follow", false, "go on until stopped, and ask every --poll")
 	cli.DurationVar(fs, &f.poll, "poll", 5*time.Minute, "`TIME` between two questions")
 }

@@ -25,6 +25,7 @@ type listFlags struct {
 
 func (f *listFlags) register(app *cli.App, fs *flag.FlagSet) {
 	f.orgFlags.register(app, fs)
+	jsonFlag(fs)
 	f.types = []string{"*"}
 	cli.ListVar(fs, &f.types, "event-type", "event types to list, `NAMES` or patterns")
 	cli.ListVar(fs, &f.exclude, "exclude", "event types to leave out, `NAMES` or patterns")

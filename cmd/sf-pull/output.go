@@ -3,8 +3,11 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"flag"
 	"fmt"
 	"os"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -115,6 +118,17 @@ func (o *output) of(letter func([]byte) error, org string) eventlog.Output {
 		Records: o.records, Letter: letter,
 		RunID: o.app.RunID(), Instance: o.app.Instance, Org: org, Now: time.Now,
 	}
+}
+
+// jsonFlag takes the flag of programs that print tables for people, where there
+// is no table.
+func jsonFlag(fs *flag.FlagSet) {
+	fs.BoolFunc("json", "print JSON, as it does in any case", func(s string) error {
+		if yes, err := strconv.ParseBool(s); err != nil || !yes {
+			return errors.New("it prints nothing else")
+		}
+		return nil
+	})
 }
 
 // printJSON prints one object on standard output.
