@@ -100,12 +100,31 @@ func (t *terminal) progress(text string) {
 // is a terminal and messages are text. An empty text removes the line.
 func (app *App) Progress(text string) {
 	if app.HasProgress() {
-		app.term.progress(oneLine(text))
+		width, _, err := term.GetSize(int(app.Stderr.Fd()))
+		if err != nil {
+			width = 0
+		}
+		app.term.progress(fit(oneLine(text), width))
 	}
 }
 
-// HasProgress tells whether Progress shows anything.
-func (app *App) HasProgress() bool { return app.common.logFormat == "text" && isTerminal(app.Stderr) }
+// fit cuts text so that a terminal that is so wide, as far as it says, shows it
+// in one line: of two only the second could be overwritten.
+func fit(text string, width int) string {
+	if runes := []rune(text); width > 0 && len(runes) >= width {
+		return string(runes[:width-1])
+	}
+	return text
+}
+
+// HasProgress tells whether Progress shows anything. A dumb terminal has no way
+// to take a line back.
+func (app *App) HasProgress() bool {
+	if kind, _ := app.LookupEnv("TERM"); kind == "dumb" {
+		return false
+	}
+	return app.common.logFormat == "text" && isTerminal(app.Stderr)
+}
 
 // KeepProgress shows twice a second how far the run is, as Progress does, until
 // stop is called.
