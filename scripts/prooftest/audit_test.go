@@ -11,6 +11,7 @@ import (
 
 	"sf2loki/pkg/lokitest"
 	"sf2loki/pkg/sftest"
+	"sf2loki/scripts/testbed"
 )
 
 // found is a report of ckpt audit.
@@ -31,15 +32,15 @@ const pull = `sf-pull elf --event-type Login --event-type API --resume state.jso
 
 // audit audits the last two days, and says how that ended.
 func (b *bench) audit(flags string) *found {
-	b.t.Helper()
+	b.T.Helper()
 	window := "--since " + time.Now().AddDate(0, 0, -1).UTC().Format(time.DateOnly) +
 		" --until " + time.Now().Add(-time.Hour).UTC().Format("2006-01-02T15:00:00Z")
-	r := b.run(fmt.Sprintf(`touch state.ledger; mkdir -p dead
+	r := b.Run(fmt.Sprintf(`touch state.ledger; mkdir -p dead
 sf-pull list --interval Hourly %[1]s >listing && loki-push count %[1]s >counts || exit
 ckpt audit %[1]s --listing listing --counts counts --ledger state.ledger --spool dead --json --late 0s --page page.html %[2]s`, window, flags))
 	f := &found{}
-	if err := json.Unmarshal([]byte(r.stdout), f); err != nil || f.Status != r.status {
-		b.t.Fatalf("%v: %v", err, r)
+	if err := json.Unmarshal([]byte(r.Stdout), f); err != nil || f.Status != r.Status {
+		b.T.Fatalf("%v: %v", err, r)
 	}
 	return f
 }
@@ -58,16 +59,16 @@ func (f *found) kinds() string {
 // fill runs the commands of all findings, again for what those uncover, until
 // the window is complete.
 func (b *bench) fill(f *found, flags string) {
-	b.t.Helper()
+	b.T.Helper()
 	for round := 0; f.Verdict != "complete"; round++ {
 		if round == 4 {
-			b.t.Fatalf("still not complete: %+v", f.Findings)
+			b.T.Fatalf("still not complete: %+v", f.Findings)
 		}
 		for _, g := range f.Findings {
 			if g.Command == "" {
-				b.t.Fatalf("no command fills it: %+v", g)
+				b.T.Fatalf("no command fills it: %+v", g)
 			}
-			b.ok(g.Command)
+			b.OK(g.Command)
 		}
 		f = b.audit(flags)
 	}
@@ -81,50 +82,50 @@ func TestAudit(t *testing.T) {
 		flags string
 		want  string
 	}{
-		{"complete", func(b *bench) { b.ok(fmt.Sprintf(pull, "")) }, "", ""},
+		{"complete", func(b *bench) { b.OK(fmt.Sprintf(pull, "")) }, "", ""},
 		{"too early", func(b *bench) {}, "--wait 5h", "too early: still to come"},
-		{"the window has only just ended", func(b *bench) { b.ok(fmt.Sprintf(pull, "")) }, "--late 24h", "too early: still to come"},
+		{"the window has only just ended", func(b *bench) { b.OK(fmt.Sprintf(pull, "")) }, "--late 24h", "too early: still to come"},
 		{"a file that was never pulled", func(b *bench) {
-			b.ok(fmt.Sprintf(pull, ""))
+			b.OK(fmt.Sprintf(pull, ""))
 			b.hour("Login", 7, 30, nil) // its hour is behind, but so is the position only for what was there
-			b.ok("ckpt set state.json eventlogfile:Login " + time.Now().UTC().Format("2006-01-02T15:04:05Z"))
+			b.OK("ckpt set state.json eventlogfile:Login " + time.Now().UTC().Format("2006-01-02T15:04:05Z"))
 		}, "", "hole: not pulled"},
-		{"rows missing in a file", func(b *bench) { b.ok(fmt.Sprintf(pull, "sed 17d |")) }, "", "hole: rows missing"},
-		{"letters wait", func(b *bench) { b.hour("API", 5, 40, tooOld(10)); b.ok(fmt.Sprintf(pull, "")) }, "", "hole: dead letters wait"},
+		{"rows missing in a file", func(b *bench) { b.OK(fmt.Sprintf(pull, "sed 17d |")) }, "", "hole: rows missing"},
+		{"letters wait", func(b *bench) { b.hour("API", 5, 40, tooOld(10)); b.OK(fmt.Sprintf(pull, "")) }, "", "hole: dead letters wait"},
 		{"letters were refused again", func(b *bench) {
 			b.hour("API", 5, 40, tooOld(10))
-			b.ok(fmt.Sprintf(pull, ""))
-			b.run("dl-replay run --spool dead --force -- loki-push")
+			b.OK(fmt.Sprintf(pull, ""))
+			b.Run("dl-replay run --spool dead --force -- loki-push")
 		}, "", "hole: dead letters failed"},
 		{"letters were discarded", func(b *bench) {
 			b.hour("API", 5, 40, tooOld(10))
-			b.ok(fmt.Sprintf(pull, "") + ` && dl-replay discard --spool dead --reason too_old --because "nobody wants them"`)
+			b.OK(fmt.Sprintf(pull, "") + ` && dl-replay discard --spool dead --reason too_old --because "nobody wants them"`)
 		}, "", "hole: dead letters discarded"},
 		{"letters were discarded, and that is right", func(b *bench) {
 			b.hour("API", 5, 40, tooOld(10))
-			b.ok(fmt.Sprintf(pull, "") + ` && dl-replay discard --spool dead --reason too_old --because "nobody wants them"`)
+			b.OK(fmt.Sprintf(pull, "") + ` && dl-replay discard --spool dead --reason too_old --because "nobody wants them"`)
 		}, "--accept-discarded", ""},
 		{"a file of the spool is lost", func(b *bench) {
 			b.hour("API", 5, 40, tooOld(10))
-			b.ok(fmt.Sprintf(pull, ""))
-			names, _ := filepath.Glob(b.path("dead/*.ndjson"))
+			b.OK(fmt.Sprintf(pull, ""))
+			names, _ := filepath.Glob(b.Path("dead/*.ndjson"))
 			for _, name := range names {
 				if err := os.Remove(name); err != nil {
-					b.t.Fatal(err)
+					b.T.Fatal(err)
 				}
 			}
 		}, "", "hole: dead letters lost"},
 		{"refused, and captured nowhere", func(b *bench) {
 			b.hour("API", 5, 40, tooOld(10))
-			b.ok(strings.Replace(fmt.Sprintf(pull, ""), "--spool dead", "--dead-letter-fd -1", 1))
+			b.OK(strings.Replace(fmt.Sprintf(pull, ""), "--spool dead", "--dead-letter-fd -1", 1))
 		}, "", "hole: dropped"},
 		{"a run that was cut off had dropped some", func(b *bench) {
 			b.hour("API", 5, 40, tooOld(10))
-			r := b.run("sf-pull elf --event-type API | head -n 60 | loki-push --dead-letter-fd -1 | ckpt commit state.json --ledger state.ledger")
-			if r.status == 0 {
-				b.t.Errorf("%v", r)
+			r := b.Run("sf-pull elf --event-type API | head -n 60 | loki-push --dead-letter-fd -1 | ckpt commit state.json --ledger state.ledger")
+			if r.Status == 0 {
+				b.T.Errorf("%v", r)
 			}
-			b.ok(fmt.Sprintf(pull, ""))
+			b.OK(fmt.Sprintf(pull, ""))
 		}, "", "hole: dropped"},
 		{"Loki has lost some", func(b *bench) {
 			b.srv.Script(func(n int, _ lokitest.Request) *lokitest.Answer {
@@ -133,17 +134,17 @@ func TestAudit(t *testing.T) {
 				}
 				return nil
 			})
-			b.ok(fmt.Sprintf(pull, ""))
+			b.OK(fmt.Sprintf(pull, ""))
 		}, "", "hole: fewer in Loki"},
 		{"a file was made again, longer", func(b *bench) {
-			b.ok(fmt.Sprintf(pull, "") + ` && sed -i 's/"bytes":[0-9]*/"bytes":7/' state.ledger`)
+			b.OK(fmt.Sprintf(pull, "") + ` && sed -i 's/"bytes":[0-9]*/"bytes":7/' state.ledger`)
 		}, "", "hole: file changed"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
-			b.set("SF_PULL_LOG_LEVEL=error", "LOKI_PUSH_LOG_LEVEL=error", "CKPT_LOG_LEVEL=error", "DL_REPLAY_LOG_LEVEL=error")
+			b.Set("SF_PULL_LOG_LEVEL=error", "LOKI_PUSH_LOG_LEVEL=error", "CKPT_LOG_LEVEL=error", "DL_REPLAY_LOG_LEVEL=error")
 			b.hour("Login", 4, 50, nil)
 			b.hour("Login", 5, 20, nil)
 			b.hour("API", 4, 30, nil)
@@ -165,10 +166,10 @@ func TestAudit(t *testing.T) {
 func TestAuditPage(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.write("listing", `{"source":"eventlogfile","id":"0ATxx0000000001GAA","event_type":"<script>x</script>'; touch owned; '","interval":"Hourly","log_date":"2026-07-01T10:00:00Z","created":"2026-07-01T13:00:00Z","bytes":10}`+"\n")
-	b.write("state.ledger", "")
-	r := b.run("ckpt audit --listing listing --ledger state.ledger --page page.html --json")
-	page := b.read("page.html")
+	b.Write("listing", `{"source":"eventlogfile","id":"0ATxx0000000001GAA","event_type":"<script>x</script>'; touch owned; '","interval":"Hourly","log_date":"2026-07-01T10:00:00Z","created":"2026-07-01T13:00:00Z","bytes":10}`+"\n")
+	b.Write("state.ledger", "")
+	r := b.Run("ckpt audit --listing listing --ledger state.ledger --page page.html --json")
+	page := b.Read("page.html")
 	for _, want := range []string{"SHA-256", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855", "ckpt audit ", "&lt;script&gt;x", "hole"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
@@ -178,11 +179,11 @@ func TestAuditPage(t *testing.T) {
 		t.Errorf("the page asks for more, or runs something: %s", page)
 	}
 	var f found
-	if err := json.Unmarshal([]byte(r.stdout), &f); err != nil || r.status != 65 || len(f.Findings) != 1 {
+	if err := json.Unmarshal([]byte(r.Stdout), &f); err != nil || r.Status != 65 || len(f.Findings) != 1 {
 		t.Fatalf("%v", r)
 	}
-	b.run(f.Findings[0].Command) // fails, as there is no such type
-	if _, err := os.Stat(b.path("owned")); err == nil {
+	b.Run(f.Findings[0].Command) // fails, as there is no such type
+	if _, err := os.Stat(b.Path("owned")); err == nil {
 		t.Error("an event type ran a command")
 	}
 }
@@ -191,9 +192,9 @@ func TestAuditPage(t *testing.T) {
 func TestAuditInputs(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.write("empty", "")
-	b.write("page", "<html>\n")
-	b.write("newer", `{"v":2}`+"\n")
+	b.Write("empty", "")
+	b.Write("page", "<html>\n")
+	b.Write("newer", `{"v":2}`+"\n")
 	for script, status := range map[string]int{
 		"ckpt audit <empty":                                                                                  64,
 		"ckpt audit --ledger empty <empty":                                                                   75,
@@ -208,7 +209,7 @@ func TestAuditInputs(t *testing.T) {
 		"loki-push count --since 2026-07-01T00:00:00Z --until 2026-07-01T01:00:00Z --selector '{'":           78,
 		"loki-push count --url http://127.0.0.1:1 --since 2026-07-01T00:00:00Z --until 2026-07-01T01:00:00Z": 69,
 	} {
-		if r := b.run(script); r.status != status {
+		if r := b.Run(script); r.Status != status {
 			t.Errorf("want %d: %v", status, r)
 		}
 	}
@@ -217,7 +218,7 @@ func TestAuditInputs(t *testing.T) {
 // The supervisor audits its lanes, each with its own settings, in any shell:
 // the worst counts, a page is kept of each, and a command fills the hole.
 func TestAuditOfLanes(t *testing.T) {
-	script, err := filepath.Abs(filepath.Join(root, "scripts/sf2loki"))
+	script, err := filepath.Abs(filepath.Join(testbed.Root, "scripts/sf2loki"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,46 +231,46 @@ func TestAuditOfLanes(t *testing.T) {
 				b.org.AddHour(sftest.Hour{Type: "Login", Start: day.Add(time.Duration(n) * time.Hour), Rows: 20},
 					func(f *sftest.LogFile) { f.Created = time.Now().Add(-3 * time.Hour) })
 			}
-			if err := os.MkdirAll(b.path("conf"), 0o700); err != nil {
+			if err := os.MkdirAll(b.Path("conf"), 0o700); err != nil {
 				t.Fatal(err)
 			}
 			for _, lane := range []string{"one", "two"} {
-				b.write("conf/"+lane+".conf", strings.Join([]string{
-					"SF2LOKI_SOURCE=elf", "SF2LOKI_STATE=" + b.path(lane+".json"), "SF2LOKI_RUN_DIR=" + b.path("run"),
+				b.Write("conf/"+lane+".conf", strings.Join([]string{
+					"SF2LOKI_SOURCE=elf", "SF2LOKI_STATE=" + b.Path(lane+".json"), "SF2LOKI_RUN_DIR=" + b.Path("run"),
 					"SF_PULL_EVENT_TYPE=Login", "SF_PULL_LOGIN_URL=" + b.org.URL, "SF_PULL_CLIENT_ID=" + b.org.ClientID,
-					"SF_PULL_USERNAME=" + b.org.Username, "SF_PULL_PRIVATE_KEY_FILE=" + b.path("key.pem"), "SF_PULL_LANE=" + lane,
-					"LOKI_PUSH_URL=" + b.srv.URL, "LOKI_PUSH_SPOOL=" + b.path("dead-"+lane), "",
+					"SF_PULL_USERNAME=" + b.org.Username, "SF_PULL_PRIVATE_KEY_FILE=" + b.Path("key.pem"), "SF_PULL_LANE=" + lane,
+					"LOKI_PUSH_URL=" + b.srv.URL, "LOKI_PUSH_SPOOL=" + b.Path("dead-"+lane), "",
 				}, "\n"))
 			}
-			b.set("SF2LOKI_CONF_DIR="+b.path("conf"), "SF_PULL_LOG_LEVEL=error")
+			b.Set("SF2LOKI_CONF_DIR="+b.Path("conf"), "SF_PULL_LOG_LEVEL=error")
 			sf2loki := shell + " " + script
-			b.ok("sf-pull elf --event-type Login --lane one | loki-push | ckpt commit one.json --ledger one.ledger && touch two.ledger && mkdir pages")
-			r := b.run(sf2loki + " audit --days-ago 2 --loki --pages pages")
-			if r.status != 65 {
+			b.OK("sf-pull elf --event-type Login --lane one | loki-push | ckpt commit one.json --ledger one.ledger && touch two.ledger && mkdir pages")
+			r := b.Run(sf2loki + " audit --days-ago 2 --loki --pages pages")
+			if r.Status != 65 {
 				t.Fatalf("%v", r)
 			}
-			pages, _ := filepath.Glob(b.path("pages/audit-*.html"))
+			pages, _ := filepath.Glob(b.Path("pages/audit-*.html"))
 			if len(pages) != 2 {
 				t.Errorf("pages %q", pages)
 			}
 			var commands []string
-			for line := range strings.Lines(r.stdout) {
+			for line := range strings.Lines(r.Stdout) {
 				if text, ok := strings.CutPrefix(line, "    sf2loki "); ok {
 					commands = append(commands, strings.TrimSpace(text))
 				}
 			}
-			if len(commands) != 3 || !strings.Contains(commands[0], "/two.conf --fill ") || !strings.Contains(r.stdout, "two:\n") {
+			if len(commands) != 3 || !strings.Contains(commands[0], "/two.conf --fill ") || !strings.Contains(r.Stdout, "two:\n") {
 				t.Fatalf("commands %q: %v", commands, r)
 			}
 			for _, command := range commands {
-				b.ok(sf2loki + " " + command)
+				b.OK(sf2loki + " " + command)
 			}
-			b.ok(sf2loki + " audit --days-ago 2 --loki --pages pages")
+			b.OK(sf2loki + " audit --days-ago 2 --loki --pages pages")
 			for command, status := range map[string]int{
 				"audit one": 64, "audit one --days-ago x": 64, "audit --fill --days-ago 2": 64, "audit one --since": 64,
 				"audit nowhere --days-ago 2": 78, "audit one --days-ago 2 --nonsense": 64,
 			} {
-				if r := b.run(sf2loki + " " + command); r.status != status {
+				if r := b.Run(sf2loki + " " + command); r.Status != status {
 					t.Errorf("want %d: %v", status, r)
 				}
 			}

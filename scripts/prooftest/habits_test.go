@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"sf2loki/scripts/testbed"
 )
 
 // testFiles are all test files of the tree.
@@ -17,7 +19,7 @@ func testFiles(t *testing.T) []string {
 	t.Helper()
 	var files []string
 	for _, dir := range []string{"cmd", "pkg", "scripts"} {
-		err := filepath.WalkDir(filepath.Join(root, dir), func(path string, _ fs.DirEntry, err error) error {
+		err := filepath.WalkDir(filepath.Join(testbed.Root, dir), func(path string, _ fs.DirEntry, err error) error {
 			if strings.HasSuffix(path, "_test.go") {
 				files = append(files, path)
 			}
@@ -87,7 +89,7 @@ func tooLong(e ast.Expr) bool {
 // Whatever is downloaded is named with its version.
 func TestPinned(t *testing.T) {
 	read := func(name string) string {
-		data, err := os.ReadFile(filepath.Join(root, name))
+		data, err := os.ReadFile(filepath.Join(testbed.Root, name))
 		if err != nil {
 			t.Fatal(err)
 		}

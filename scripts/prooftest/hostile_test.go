@@ -30,7 +30,7 @@ func bomb() []byte {
 func TestBomb(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.write("secret", "x\n")
+	b.Write("secret", "x\n")
 	answer := bomb()
 	var srv *httptest.Server
 	srv = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -43,9 +43,9 @@ func TestBomb(t *testing.T) {
 		_, _ = w.Write(answer)
 	}))
 	t.Cleanup(srv.Close)
-	b.set("SF_PULL_AUTH=client-credentials", "SF_PULL_CLIENT_SECRET_FILE=secret", "SF_PULL_LOGIN_URL="+srv.URL,
+	b.Set("SF_PULL_AUTH=client-credentials", "SF_PULL_CLIENT_SECRET_FILE=secret", "SF_PULL_LOGIN_URL="+srv.URL,
 		"SF_PULL_PRIVATE_KEY_FILE=", "LOKI_PUSH_URL="+srv.URL)
-	b.write("records", `{"ts":"2026-07-01T00:00:00Z","labels":{"a":"b"},"line":"x"}`+"\n")
+	b.Write("records", `{"ts":"2026-07-01T00:00:00Z","labels":{"a":"b"},"line":"x"}`+"\n")
 	for _, script := range []string{
 		"exec timeout -s KILL 60 sf-pull limits",
 		"exec timeout -s KILL 60 sf-pull list --event-type Login",
@@ -55,7 +55,7 @@ func TestBomb(t *testing.T) {
 	} {
 		cmd := exec.Command("sh", "-c", script)
 		var errs strings.Builder
-		cmd.Dir, cmd.Env, cmd.Stderr = b.dir, b.env, &errs
+		cmd.Dir, cmd.Env, cmd.Stderr = b.Dir, b.Env, &errs
 		begun := time.Now()
 		_ = cmd.Run()
 		t.Logf("%v: %s", time.Since(begun).Round(time.Millisecond), script)

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"sf2loki/scripts/testbed"
 )
 
 // fault is a line of the index.
@@ -77,7 +79,7 @@ func testExists(t *testing.T, known map[string]map[string]bool, name string) boo
 	if dot < 0 {
 		return false
 	}
-	dir := filepath.Join(root, name[:dot])
+	dir := filepath.Join(testbed.Root, name[:dot])
 	test, script, hasScript := strings.Cut(name[dot+1:], "/")
 	if known[dir] == nil {
 		known[dir] = testsOf(t, dir)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"sf2loki/pkg/lokitest"
+	"sf2loki/scripts/testbed"
 )
 
 // mutation is a bug: in a file of the source, old becomes new.
@@ -79,9 +80,9 @@ func TestMutations(t *testing.T) {
 			building.Lock()
 			dir := m.build(t)
 			building.Unlock()
-			for i, v := range b.env {
+			for i, v := range b.Env {
 				if strings.HasPrefix(v, "PATH=") {
-					b.env[i] = "PATH=" + dir + ":" + strings.TrimPrefix(v, "PATH=")
+					b.Env[i] = "PATH=" + dir + ":" + strings.TrimPrefix(v, "PATH=")
 				}
 			}
 			if got := b.trial(); !strings.Contains(got, m.caught) {
@@ -95,7 +96,7 @@ func TestMutations(t *testing.T) {
 func (m *mutation) build(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	path, err := filepath.Abs(filepath.Join(root, m.file))
+	path, err := filepath.Abs(filepath.Join(testbed.Root, m.file))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +119,7 @@ func (m *mutation) build(t *testing.T) string {
 	if err := os.WriteFile(list, overlay, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := build(filepath.Join(dir, "bin"), list, "./cmd/"+m.program); err != nil {
+	if err := testbed.Build(filepath.Join(dir, "bin"), "-overlay", list, "./cmd/"+m.program); err != nil {
 		t.Fatal(err)
 	}
 	return filepath.Join(dir, "bin")
@@ -127,7 +128,7 @@ func (m *mutation) build(t *testing.T) string {
 // trial pulls a few files through a Loki that has trouble and a kill, then to
 // the end, and says what is wrong with that; nothing when all is well.
 func (b *bench) trial() (caught string) {
-	b.set("SF_PULL_LOG_LEVEL=error", "LOKI_PUSH_LOG_LEVEL=error", "CKPT_LOG_LEVEL=error",
+	b.Set("SF_PULL_LOG_LEVEL=error", "LOKI_PUSH_LOG_LEVEL=error", "CKPT_LOG_LEVEL=error",
 		"LOKI_PUSH_BATCH_ENTRIES=20", "LOKI_PUSH_FLUSH_INTERVAL=50ms")
 	b.hour("Login", 4, 150, nil)
 	b.hour("Login", 5, 120, nil)
@@ -135,15 +136,15 @@ func (b *bench) trial() (caught string) {
 	script := fmt.Sprintf(pull, "")
 	b.killed(script)
 	for _, again := range []bool{false, true} {
-		r := b.run(strings.Replace(script, "sf-pull elf", "sf-pull elf --report pull.report", 1))
+		r := b.Run(strings.Replace(script, "sf-pull elf", "sf-pull elf --report pull.report", 1))
 		switch {
-		case strings.Contains(r.stderr, "does not balance") && r.status == 70:
+		case strings.Contains(r.Stderr, "does not balance") && r.Status == 70:
 			return "account: 70"
-		case r.status != 0:
+		case r.Status != 0:
 			return r.String()
 		}
-		if again && !strings.Contains(b.read("pull.report"), `"status":0,"read":0,`) {
-			caught = "position: " + b.read("pull.report")
+		if again && !strings.Contains(b.Read("pull.report"), `"status":0,"read":0,`) {
+			caught = "position: " + b.Read("pull.report")
 		}
 	}
 	for _, kind := range strings.Split(b.audit("").kinds(), ", ") {
@@ -156,7 +157,7 @@ func (b *bench) trial() (caught string) {
 
 // killed runs the pipeline until Loki is in trouble, and kills all of it.
 func (b *bench) killed(script string) {
-	b.t.Helper()
+	b.T.Helper()
 	killIt := make(chan struct{})
 	trouble := killIt
 	var mu sync.Mutex
@@ -179,11 +180,11 @@ func (b *bench) killed(script string) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "sh", "-c", script)
-	cmd.Dir, cmd.Env = b.dir, b.env
+	cmd.Dir, cmd.Env = b.Dir, b.Env
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	if err := cmd.Start(); err != nil {
-		b.t.Fatal(err)
+		b.T.Fatal(err)
 	}
 	ended := make(chan struct{})
 	go func() { _ = cmd.Wait(); close(ended) }()

@@ -15,6 +15,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"sf2loki/scripts/testbed"
 )
 
 // The secrets that are planted. None of them may be found anywhere but where it
@@ -45,15 +47,15 @@ func echo(t *testing.T, status int, contentType string) *httptest.Server {
 
 // plant puts secrets where the programs are given theirs.
 func (b *bench) plant() {
-	b.write("token", plantedToken+"\n")
-	b.write("password", plantedPassword+"\n")
-	b.write("client", plantedClient+"\n")
-	b.write("salt", plantedSalt+"\n")
-	b.write("rules.yaml", "rules:\n  - {action: hash, field: USER_NAME}\n")
-	b.write("records", `{"ts":"`+time.Now().UTC().Format(time.RFC3339Nano)+`","labels":{"source":"a","event_type":"b"},"line":"x","checkpoint_key":"file:x","checkpoint_value":"1"}`+"\n"+
+	b.Write("token", plantedToken+"\n")
+	b.Write("password", plantedPassword+"\n")
+	b.Write("client", plantedClient+"\n")
+	b.Write("salt", plantedSalt+"\n")
+	b.Write("rules.yaml", "rules:\n  - {action: hash, field: USER_NAME}\n")
+	b.Write("records", `{"ts":"`+time.Now().UTC().Format(time.RFC3339Nano)+`","labels":{"source":"a","event_type":"b"},"line":"x","checkpoint_key":"file:x","checkpoint_value":"1"}`+"\n"+
 		`{"ts":"2020-01-01T00:00:00Z","labels":{"source":"a","event_type":"b"},"line":"old"}`+"\n")
-	b.write("acks", `{"checkpoint_key":"file:x","checkpoint_value":"1"}`+"\n")
-	b.set("AWS_ACCESS_KEY_ID=AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY="+plantedS3, "AWS_REGION=us-east-1", "AWS_EC2_METADATA_DISABLED=true")
+	b.Write("acks", `{"checkpoint_key":"file:x","checkpoint_value":"1"}`+"\n")
+	b.Set("AWS_ACCESS_KEY_ID=AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY="+plantedS3, "AWS_REGION=us-east-1", "AWS_EC2_METADATA_DISABLED=true")
 }
 
 // secrets are all texts that must not be seen: what was planted, as it is and
@@ -134,8 +136,8 @@ func (b *bench) attempt() []string {
 	for i, script := range attempts {
 		room <- struct{}{}
 		wg.Go(func() {
-			r := b.run("timeout 60 sh -c " + quoted(script))
-			outputs[i] = r.stdout + r.stderr
+			r := b.Run("timeout 60 sh -c " + quoted(script))
+			outputs[i] = r.Stdout + r.Stderr
 			<-room
 		})
 	}
@@ -164,7 +166,7 @@ func TestSecrets(t *testing.T) {
 			b.plant()
 			b.hour("Login", 4, 5, nil)
 			srv := echo(t, answer.status, answer.contentType)
-			b.set("URL="+srv.URL,
+			b.Set("URL="+srv.URL,
 				"SF_PULL_LOG_LEVEL=debug", "LOKI_PUSH_LOG_LEVEL=debug", "CKPT_LOG_LEVEL=debug", "DL_REPLAY_LOG_LEVEL=debug",
 				"SF_PULL_REPORT=pull.report", "LOKI_PUSH_REPORT=push.report", "CKPT_REPORT=ckpt.report",
 				"SF_PULL_METRICS_FILE=pull.prom", "LOKI_PUSH_METRICS_FILE=push.prom", "CKPT_METRICS_FILE=ckpt.prom")
@@ -186,19 +188,19 @@ func TestSecrets(t *testing.T) {
 func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
 func (b *bench) search(where, text string, secrets []string) {
-	b.t.Helper()
+	b.T.Helper()
 	for _, s := range secrets {
 		if i := strings.Index(text, s); i >= 0 {
-			b.t.Errorf("%s: a secret is told: ...%q", where, text[max(0, i-100):min(len(text), i+len(s)+60)])
+			b.T.Errorf("%s: a secret is told: ...%q", where, text[max(0, i-100):min(len(text), i+len(s)+60)])
 		}
 	}
 }
 
 // searchFiles searches all files but those that the secrets were planted in.
 func (b *bench) searchFiles(secrets []string) {
-	b.t.Helper()
+	b.T.Helper()
 	planted := []string{"token", "password", "client", "salt", "key.pem"}
-	err := filepath.WalkDir(b.dir, func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(b.Dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || slices.Contains(planted, filepath.Base(path)) {
 			return err
 		}
@@ -210,7 +212,7 @@ func (b *bench) searchFiles(secrets []string) {
 		return nil
 	})
 	if err != nil {
-		b.t.Error(err)
+		b.T.Error(err)
 	}
 }
 
@@ -220,7 +222,7 @@ func (b *bench) watchCommandLines() func() []string {
 	stop, done := make(chan struct{}), make(chan struct{})
 	var mu sync.Mutex
 	seen := map[string]bool{}
-	programs := filepath.Join(scratch, "bin")
+	programs := testbed.Bin(b.T)
 	go func() {
 		defer close(done)
 		tick := time.NewTicker(2 * time.Millisecond)
@@ -255,7 +257,7 @@ func (b *bench) watchCommandLines() func() []string {
 			lines = append(lines, line)
 		}
 		if len(lines) < 5 {
-			b.t.Errorf("hardly any command line was seen: %q", lines)
+			b.T.Errorf("hardly any command line was seen: %q", lines)
 		}
 		return lines
 	}
@@ -267,28 +269,28 @@ func TestSecretsOfLanes(t *testing.T) {
 	b := newBench(t)
 	b.plant()
 	b.hour("Login", 4, 5, nil)
-	script, err := filepath.Abs(filepath.Join(root, "scripts/sf2loki"))
+	script, err := filepath.Abs(filepath.Join(testbed.Root, "scripts/sf2loki"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.write("lane.conf", strings.Join([]string{
-		"SF2LOKI_SOURCE=elf", "SF2LOKI_STATE=" + b.path("state.json"), "SF2LOKI_RUN_DIR=" + b.path("run"),
+	b.Write("lane.conf", strings.Join([]string{
+		"SF2LOKI_SOURCE=elf", "SF2LOKI_STATE=" + b.Path("state.json"), "SF2LOKI_RUN_DIR=" + b.Path("run"),
 		"SF_PULL_EVENT_TYPE=Login", "SF_PULL_LOGIN_URL=" + b.org.URL, "SF_PULL_CLIENT_ID=" + b.org.ClientID,
 		"SF_PULL_AUTH=client-credentials", "SF_PULL_CLIENT_SECRET=" + b.org.ClientSecret,
-		"LOKI_PUSH_URL=" + b.srv.URL, "LOKI_PUSH_TOKEN=" + plantedToken, "LOKI_PUSH_SPOOL=" + b.path("dead"), "",
+		"LOKI_PUSH_URL=" + b.srv.URL, "LOKI_PUSH_TOKEN=" + plantedToken, "LOKI_PUSH_SPOOL=" + b.Path("dead"), "",
 	}, "\n"))
 	tell := b.watchCommandLines()
 	outputs := ""
 	for _, command := range []string{"check ./lane.conf", "status ./lane.conf", "backfill ./lane.conf --since 2026-01-01 --until 2030-01-01",
 		"audit ./lane.conf --since 2026-01-01 --until 2030-01-01 --loki", "replay ./lane.conf", "nonsense", "--help"} {
-		r := b.run("exec " + script + " " + command)
-		outputs += r.stdout + r.stderr
+		r := b.Run("exec " + script + " " + command)
+		outputs += r.Stdout + r.Stderr
 	}
 	lines := tell()
 	secrets := append(b.secrets(), b.org.ClientSecret)
 	b.search("the supervisor", outputs, secrets)
 	b.search("a command line", strings.Join(lines, "\n"), secrets)
-	if err := os.Remove(b.path("lane.conf")); err != nil {
+	if err := os.Remove(b.Path("lane.conf")); err != nil {
 		t.Fatal(err)
 	}
 	b.searchFiles(secrets)
@@ -297,9 +299,9 @@ func TestSecretsOfLanes(t *testing.T) {
 // The test itself can find what it looks for.
 func TestSecretsAreFound(t *testing.T) {
 	t.Parallel()
-	b := &bench{t: &testing.T{}, dir: t.TempDir()}
+	b := &bench{Bed: &testbed.Bed{T: &testing.T{}, Dir: t.TempDir()}}
 	b.search("here", "Authorization: Bearer "+plantedToken, []string{plantedToken})
-	if !b.t.Failed() {
+	if !b.T.Failed() {
 		t.Error("a secret was not found")
 	}
 }

@@ -51,12 +51,12 @@ func TestSoak(t *testing.T) {
 		}
 	}
 	b := newBenchWith(t, lokitest.Config{Latency: 2 * time.Millisecond, Forget: true, Limits: lokitest.Plain})
-	b.set("SF_PULL_LOG_LEVEL=error", "LOKI_PUSH_LOG_LEVEL=error", "CKPT_LOG_LEVEL=error")
+	b.Set("SF_PULL_LOG_LEVEL=error", "LOKI_PUSH_LOG_LEVEL=error", "CKPT_LOG_LEVEL=error")
 	b.faults(rand.New(rand.NewPCG(uint64(number(t, "PROOFTEST_SEED", 1)), 7)))
 	cmd := exec.Command("sh", "-c", strings.NewReplacer("--event-type API", "--event-type API --follow --poll 1s --settle 0s --report pull.report",
 		"--on-dead-letter-error", "--stream-bytes-per-second 0 --report push.report --on-dead-letter-error").Replace(traced))
 	var errs strings.Builder
-	cmd.Dir, cmd.Env, cmd.Stderr = b.dir, b.env, &errs
+	cmd.Dir, cmd.Env, cmd.Stderr = b.Dir, b.Env, &errs
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -89,12 +89,12 @@ func TestSoak(t *testing.T) {
 // whole pulls what is left and holds the accounts of both runs against what was
 // offered.
 func (b *bench) whole(rows int64) {
-	b.t.Helper()
-	b.ok(strings.Replace(traced, "--event-type API", "--event-type API --settle 0s --report rest.report", 1))
-	read := field(b.t, b.read("pull.report"), "read") + field(b.t, b.read("rest.report"), "read")
+	b.T.Helper()
+	b.OK(strings.Replace(traced, "--event-type API", "--event-type API --settle 0s --report rest.report", 1))
+	read := field(b.T, b.Read("pull.report"), "read") + field(b.T, b.Read("rest.report"), "read")
 	stored := int64(b.srv.Stats().Stored)
 	if read < rows || stored < rows {
-		b.t.Errorf("%d rows were offered, %d read, %d stored", rows, read, stored)
+		b.T.Errorf("%d rows were offered, %d read, %d stored", rows, read, stored)
 	}
 }
 
@@ -140,7 +140,7 @@ type offered struct{ rows, bytes int64 }
 
 // soak offers files until the time is over, and looks at the processes.
 func (b *bench) soak(length time.Duration, pids map[string]int, ended <-chan struct{}) (map[string][]gauge, offered) {
-	b.t.Helper()
+	b.T.Helper()
 	seen := map[string][]gauge{}
 	var all offered
 	var old []string
@@ -176,7 +176,7 @@ func (b *bench) soak(length time.Duration, pids map[string]int, ended <-chan str
 		case <-end:
 			return seen, all
 		case <-ended:
-			b.t.Error("the pipeline has ended by itself")
+			b.T.Error("the pipeline has ended by itself")
 			return seen, all
 		}
 	}

@@ -1,14 +1,11 @@
 package prooftest
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,6 +15,7 @@ import (
 
 	"sf2loki/pkg/lokitest"
 	"sf2loki/pkg/sftest"
+	"sf2loki/scripts/testbed"
 )
 
 // traced is the pipeline, of which each stage tells its process id. TRACE_PUSH
@@ -51,22 +49,22 @@ func TestTrouble(t *testing.T) {
 			t.Parallel()
 			rng := rand.New(rand.NewPCG(uint64(seed), uint64(round)))
 			b := newBenchWith(t, lokitest.Config{Latency: time.Duration(10+rng.IntN(30)) * time.Millisecond})
-			b.set("SF_PULL_LOG_LEVEL=error", "LOKI_PUSH_LOG_LEVEL=error", "CKPT_LOG_LEVEL=error",
+			b.Set("SF_PULL_LOG_LEVEL=error", "LOKI_PUSH_LOG_LEVEL=error", "CKPT_LOG_LEVEL=error",
 				"LOKI_PUSH_BATCH_ENTRIES="+strconv.Itoa(10+rng.IntN(60)), "LOKI_PUSH_FLUSH_INTERVAL=50ms")
 			var log []string
 			for back := 3; back < 9; back++ {
 				b.hour("Login", back, 60+rng.IntN(60), nil)
 				b.hour("API", back, 60+rng.IntN(60), tooOld(10))
 				what, r := b.troubled(rng)
-				log = append(log, fmt.Sprintf("%s: status %d", what, r.status))
-				if strings.Contains(r.stderr, "does not balance") || strings.Contains(r.stderr, "panic:") || strings.Contains(r.stderr, "goroutine ") {
+				log = append(log, fmt.Sprintf("%s: status %d", what, r.Status))
+				if strings.Contains(r.Stderr, "does not balance") || strings.Contains(r.Stderr, "panic:") || strings.Contains(r.Stderr, "goroutine ") {
 					t.Fatalf("%v: %v", log, r)
 				}
-				if text := b.read("state.json"); text != "" && !json.Valid([]byte(text)) {
+				if text := b.Read("state.json"); text != "" && !json.Valid([]byte(text)) {
 					t.Fatalf("%v: the document is torn: %q", log, text)
 				}
 			}
-			b.ok(traced)
+			b.OK(traced)
 			t.Logf("%s", strings.Join(log, "; "))
 			f := b.audit("")
 			if got := f.kinds(); got != "hole: dead letters wait" {
@@ -156,8 +154,8 @@ func inject(rng *rand.Rand, what string, most int) string {
 func signal(pid int, sig syscall.Signal) bool { return pid > 0 && syscall.Kill(pid, sig) == nil }
 
 // troubled runs the pipeline with one or two troubles.
-func (b *bench) troubled(rng *rand.Rand) (what string, r *result) {
-	b.t.Helper()
+func (b *bench) troubled(rng *rand.Rand) (what string, r *testbed.Result) {
+	b.T.Helper()
 	var env, names []string
 	var during []func(*bench, *rand.Rand, func(string) int)
 	for range 1 + rng.IntN(2) {
@@ -171,36 +169,26 @@ func (b *bench) troubled(rng *rand.Rand) (what string, r *result) {
 		}
 	}
 	for _, name := range stages {
-		_ = os.Remove(b.path(name + ".pid"))
+		_ = os.Remove(b.Path(name + ".pid"))
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "sh", "-c", traced)
-	var out, errs bytes.Buffer
-	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = b.dir, append(b.env[:len(b.env):len(b.env)], env...), &out, &errs
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = 10 * time.Second
-	if err := cmd.Start(); err != nil {
-		b.t.Fatal(err)
-	}
-	ended := make(chan struct{})
-	go func() { _ = cmd.Wait(); close(ended) }()
+	bed := *b.Bed
+	bed.Env = append(b.Env[:len(b.Env):len(b.Env)], env...)
+	run := bed.Start(traced)
 	for _, f := range during {
 		select {
 		case <-time.After(time.Duration(rng.IntN(500)) * time.Millisecond):
-			f(b, rng, func(stage string) int { return b.pid(stage, cmd.Process.Pid, ended) })
-		case <-ended:
+			f(b, rng, func(stage string) int { return b.pid(stage, run.Cmd.Process.Pid, run.Done) })
+		case <-run.Done:
 		}
 	}
-	<-ended
-	if ctx.Err() != nil {
-		b.t.Fatalf("%v: not done in time: %s", names, errs.String())
+	r = run.Wait()
+	if r.Late {
+		b.T.Fatalf("%v: %v", names, r)
 	}
 	b.srv.Script(nil)
 	b.org.ClearFaults()
 	b.org.SetSkew(0)
-	return strings.Join(names, " and "), &result{traced, cmd.ProcessState.ExitCode(), out.String(), errs.String()}
+	return strings.Join(names, " and "), r
 }
 
 // pid waits for the process id of a stage; 0 when the pipeline has ended, or
@@ -209,7 +197,7 @@ func (b *bench) pid(stage string, group int, ended <-chan struct{}) int {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for {
-		if data, err := os.ReadFile(b.path(stage + ".pid")); err == nil {
+		if data, err := os.ReadFile(b.Path(stage + ".pid")); err == nil {
 			pid, _ := strconv.Atoi(strings.TrimSpace(string(data)))
 			if pgid, err := syscall.Getpgid(pid); err == nil && pgid == group {
 				return pid
