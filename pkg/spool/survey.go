@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"errors"
 	"log/slog"
 	"strings"
 	"sync"
@@ -42,7 +43,7 @@ func (s *Survey) Take() (Stock, error) {
 			return Stock{}, err
 		}
 		if s.seen[path] == nil {
-			s.seen[path] = newSurvey()
+			s.seen[path] = newSurvey(s.log)
 		}
 		found, err := s.seen[path].take(d, func() error { return nil })
 		if err == nil {
@@ -90,6 +91,7 @@ func older(a, b int64) int64 {
 
 // survey remembers what waits in each file of a directory.
 type survey struct {
+	log  *slog.Logger
 	mu   sync.Mutex
 	seen map[string]surveyed
 }
@@ -99,9 +101,10 @@ type surveyed struct {
 	waiting
 }
 
-func newSurvey() *survey { return &survey{seen: map[string]surveyed{}} }
+func newSurvey(log *slog.Logger) *survey { return &survey{log: log, seen: map[string]surveyed{}} }
 
-// take reads the files that changed. goOn may end it with an error.
+// take reads the files that changed. One that cannot be read is named each time,
+// and hides nothing of the others. goOn may end it with an error.
 func (s *survey) take(d *dir, goOn func() error) (total waiting, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,7 +120,11 @@ func (s *survey) take(d *dir, goOn func() error) (total waiting, err error) {
 		}
 		got, ok := s.seen[name]
 		if at := fingerprint(d, name); !ok || got.at != at {
-			if got.waiting, err = surveyFile(newFile(d, name), goOn); err != nil {
+			var unread *Damage
+			if got.waiting, err = surveyFile(newFile(d, name), goOn); errors.As(err, &unread) {
+				unread.Say(s.log)
+				continue
+			} else if err != nil {
 				return waiting{}, err
 			}
 			got.at = at

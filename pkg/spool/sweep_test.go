@@ -111,6 +111,35 @@ func TestSurvey(t *testing.T) {
 	}
 }
 
+// A file that cannot be read hides none of the others, neither from a survey nor
+// from a writer, and is counted as soon as it can be read.
+func TestSurveyOfWhatCannotBeRead(t *testing.T) {
+	dir := t.TempDir()
+	planted := filepath.Join(dir, "a-20261130-000001.ndjson")
+	mustWrite(t, filepath.Join(dir, "a-20261130-000002.ndjson"), sample(1, record.TooOld))
+	if err := os.Mkdir(planted, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	log := new(testLog)
+	s := NewSurvey([]string{dir}, log.logger())
+	if got, err := s.Take(); err != nil || got.Pending != 1 || !strings.Contains(log.String(), "file cannot be read") {
+		t.Errorf("%+v, %v", got, err)
+	}
+	w := openWriter(t, Config{Dir: dir, Instance: "b", Now: func() time.Time { return testTime }})
+	mustAppend(t, w, sample(2, record.TooOld))
+	w.Close()
+	if st := w.Stats(); st.Pending != 2 {
+		t.Errorf("%+v", st)
+	}
+	if err := os.Remove(planted); err != nil {
+		t.Fatal(err)
+	}
+	mustWrite(t, planted, sample(3, record.TooOld))
+	if got, err := s.Take(); err != nil || got.Pending != 3 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 // A run that is shorter than a look around leaves the right numbers.
 func TestStatsAfterClose(t *testing.T) {
 	w := openWriter(t, Config{Dir: t.TempDir(), Instance: "a", Now: func() time.Time { return testTime }})

@@ -51,7 +51,7 @@ func Open(cfg Config) (*Writer, error) {
 		d.close()
 		return nil, err
 	}
-	w := &Writer{cfg: cfg, dir: d, stop: make(chan struct{}), survey: newSurvey()}
+	w := &Writer{cfg: cfg, dir: d, stop: make(chan struct{}), survey: newSurvey(cfg.Log)}
 	w.stats.PrunedUnreplayed = map[string]int64{}
 	w.upkeep.Go(w.keepUp)
 	return w, nil
