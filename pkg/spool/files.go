@@ -91,6 +91,9 @@ func (s *Set) addFile(path string) error {
 	if err != nil {
 		return openError(path, err)
 	}
+	if info, err := os.Stat(real); err == nil && info.IsDir() {
+		return sysexits.Errorf(sysexits.Usage, "%s: a directory: name it with --spool", path)
+	}
 	if strings.HasSuffix(real, journalSuffix) {
 		return sysexits.Errorf(sysexits.Usage, "%s: a journal: name the file beside it", path)
 	}

@@ -57,7 +57,8 @@ func within(since, until time.Time, get func() (int64, bool)) bool {
 		return true
 	}
 	ns, ok := get()
-	return ok && (since.IsZero() || ns >= since.UnixNano()) && (until.IsZero() || ns < until.UnixNano())
+	at := time.Unix(0, ns) // a bound may lie outside of what nanoseconds can say
+	return ok && (since.IsZero() || !at.Before(since)) && (until.IsZero() || at.Before(until))
 }
 
 func (s *Selection) matchesID(l *Letter) bool {
