@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"sf2loki/pkg/lokitest"
+	"sf2loki/scripts/testbed"
 )
 
 // Without a destination nothing is made; what is refused is dropped, counted
@@ -21,8 +22,8 @@ func TestD1(t *testing.T) {
 	if files := b.glob("*"); len(files) != 2 {
 		t.Errorf("files %v", files)
 	}
-	if !strings.Contains(r.stderr, "discarded_line_too_long=1") || b.acked(b.read("acks"), "k") != "3" || len(b.stored()) != 2 {
-		t.Errorf("acks %s; %v", b.read("acks"), r)
+	if !strings.Contains(r.Stderr, "discarded_line_too_long=1") || b.acked(b.Read("acks"), "k") != "3" || len(b.stored()) != 2 {
+		t.Errorf("acks %s; %v", b.Read("acks"), r)
 	}
 }
 
@@ -32,8 +33,8 @@ func TestD2(t *testing.T) {
 	b.lineLimit(100)
 	b.input("in", 3, poison(2))
 	b.want(0, "loki-push --dead-letter-fd -1 3>unused <in >acks")
-	if text := b.read("unused"); text != "" || b.acked(b.read("acks"), "k") != "3" {
-		t.Errorf("written %q, acks %s", text, b.read("acks"))
+	if text := b.Read("unused"); text != "" || b.acked(b.Read("acks"), "k") != "3" {
+		t.Errorf("written %q, acks %s", text, b.Read("acks"))
 	}
 }
 
@@ -68,7 +69,7 @@ func TestD4(t *testing.T) {
 	if got := origins(b.letters("dead/*.ndjson")); got != "5" || len(b.stored()) != 7 {
 		t.Errorf("letters %s, %d stored", got, len(b.stored()))
 	}
-	if text := b.read("m.prom"); !strings.Contains(text, `sf2loki_loki_entries_dropped_total{event_type="Login",instance_name="x",reason="line_too_long",source="test"} 1`) ||
+	if text := b.Read("m.prom"); !strings.Contains(text, `sf2loki_loki_entries_dropped_total{event_type="Login",instance_name="x",reason="line_too_long",source="test"} 1`) ||
 		!strings.Contains(text, `sf2loki_deadletter_entries_written_total{instance_name="x",reason="line_too_long"} 1`) {
 		t.Errorf("metrics: %s", text)
 	}
@@ -82,8 +83,8 @@ func TestD5(t *testing.T) {
 	b.input("in", 10_000, nil)
 	r := b.want(78, "loki-push --spool dead <in >acks")
 	letters := b.letters("dead/*.ndjson")
-	acked, _ := strconv.Atoi(b.acked(b.read("acks"), "k"))
-	if len(letters) > 1000 || acked > len(letters) || !strings.Contains(r.stderr, "line_too_long") {
+	acked, _ := strconv.Atoi(b.acked(b.Read("acks"), "k"))
+	if len(letters) > 1000 || acked > len(letters) || !strings.Contains(r.Stderr, "line_too_long") {
 		t.Errorf("%d letters, acknowledged to %d: %v", len(letters), acked, r)
 	}
 }
@@ -106,8 +107,8 @@ func TestD6(t *testing.T) {
 			b.srv.Script(func(int, lokitest.Request) *lokitest.Answer { return &tt.answer })
 			b.input("in", 3, nil)
 			b.want(tt.status, "loki-push --spool dead --give-up 1s <in >acks")
-			if got := b.letters("dead/*"); len(got) != 0 || b.acked(b.read("acks"), "k") != "" {
-				t.Errorf("letters %v, acks %s", got, b.read("acks"))
+			if got := b.letters("dead/*"); len(got) != 0 || b.acked(b.Read("acks"), "k") != "" {
+				t.Errorf("letters %v, acks %s", got, b.Read("acks"))
 			}
 		})
 	}
@@ -127,7 +128,7 @@ func TestD7(t *testing.T) {
 		b := newBench(t)
 		b.input("in", 1, nil)
 		r := b.want(73, tiny("mkdir -m 700 tiny/dead && mount -o remount,ro tiny && loki-push --spool tiny/dead <in >acks"))
-		if b.acked(b.read("acks"), "k") != "" || len(b.stored()) > 0 || !strings.Contains(r.stderr, "tiny/dead: read-only file system") {
+		if b.acked(b.Read("acks"), "k") != "" || len(b.stored()) > 0 || !strings.Contains(r.Stderr, "tiny/dead: read-only file system") {
 			t.Errorf("%v", r)
 		}
 	})
@@ -140,12 +141,12 @@ func TestD7(t *testing.T) {
 				b.lineLimit(100)
 				b.input("in", 200, func(r *rec) { r.line = long(1000) })
 				r := b.want(status, fmt.Sprintf(script, action))
-				acked := b.acked(b.read("acks"), "k")
+				acked := b.acked(b.Read("acks"), "k")
 				if action == "drop" && acked != "200" || action == "stop" && acked == "200" {
 					t.Errorf("acknowledged to %q: %v", acked, r)
 				}
-				if !strings.Contains(r.stderr, "dead letter") || strings.Contains(b.read("m.prom"), "sf2loki_deadletter_write_errors_total{instance_name=\"x\"} 0") {
-					t.Errorf("%v\n%s", r, b.read("m.prom"))
+				if !strings.Contains(r.Stderr, "dead letter") || strings.Contains(b.Read("m.prom"), "sf2loki_deadletter_write_errors_total{instance_name=\"x\"} 0") {
+					t.Errorf("%v\n%s", r, b.Read("m.prom"))
 				}
 			})
 		}
@@ -159,12 +160,12 @@ func TestD8(t *testing.T) {
 	b.lineLimit(100)
 	b.input("in", 1, poison(1))
 	for range 2 {
-		cmd := b.command(t.Context(), `mkfifo acks 2>/dev/null; exec 4<>acks; { cat in; exec sleep 60; } | exec loki-push --spool dead >acks`)
+		cmd := b.Command(t.Context(), `mkfifo acks 2>/dev/null; exec 4<>acks; { cat in; exec sleep 60; } | exec loki-push --spool dead >acks`)
 		before := len(b.letters("dead/*.ndjson"))
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "a letter", func() bool { return len(b.letters("dead/*.ndjson")) > before })
+		testbed.Eventually(t, "a letter", func() bool { return len(b.letters("dead/*.ndjson")) > before })
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		_ = cmd.Wait()
 	}
@@ -173,7 +174,7 @@ func TestD8(t *testing.T) {
 		t.Errorf("letters %+v", got)
 	}
 	r := b.want(0, "dl-replay list --spool dead")
-	if f := strings.Fields(r.stdout[strings.LastIndex(r.stdout, "total"):]); f[2] != "2" || f[3] != "1" {
+	if f := strings.Fields(r.Stdout[strings.LastIndex(r.Stdout, "total"):]); f[2] != "2" || f[3] != "1" {
 		t.Errorf("want 2 records, 1 of them unique: %v", r)
 	}
 }
@@ -197,7 +198,7 @@ func TestD9(t *testing.T) {
 	f.Close()
 	place := fmt.Sprintf("line 4 (byte %d)", len(whole))
 	for _, script := range []string{"dl-replay list --spool dead", "dl-replay cat --spool dead", "dl-replay run --spool dead -- loki-push"} {
-		if r := b.want(74, script); !strings.Contains(r.stderr, file[len(b.dir)+1:]+": "+place) {
+		if r := b.want(74, script); !strings.Contains(r.Stderr, file[len(b.Dir)+1:]+": "+place) {
 			t.Errorf("want %s: %v", place, r)
 		}
 	}
@@ -224,8 +225,8 @@ func TestD10(t *testing.T) {
 	if size > 11<<20 || size < 8<<20 || kept[len(kept)-1].Origin != fmt.Sprintf("0AT:%d", records) {
 		t.Errorf("%d bytes, the last is %s", size, kept[len(kept)-1].Origin)
 	}
-	if want := fmt.Sprintf(`sf2loki_deadletter_pruned_unreplayed_total{instance_name="x",reason="line_too_long"} %d`, records-len(kept)); !strings.Contains(b.read("m.prom"), want+"\n") {
-		t.Errorf("want %s in %s", want, b.read("m.prom"))
+	if want := fmt.Sprintf(`sf2loki_deadletter_pruned_unreplayed_total{instance_name="x",reason="line_too_long"} %d`, records-len(kept)); !strings.Contains(b.Read("m.prom"), want+"\n") {
+		t.Errorf("want %s in %s", want, b.Read("m.prom"))
 	}
 }
 
@@ -299,7 +300,7 @@ func TestD32(t *testing.T) {
 		r.line, r.key = fmt.Sprint(r.n, long(150)), []string{"a", "b"}[r.n%2]
 	})
 	b.want(0, "loki-push --spool dead <in >acks")
-	if a, k := b.acked(b.read("acks"), "a"), b.acked(b.read("acks"), "b"); a != "40" || k != "39" || len(b.letters("dead/*.ndjson")) != 40 {
+	if a, k := b.acked(b.Read("acks"), "a"), b.acked(b.Read("acks"), "b"); a != "40" || k != "39" || len(b.letters("dead/*.ndjson")) != 40 {
 		t.Errorf("acknowledged to %s and %s", a, k)
 	}
 }
@@ -310,8 +311,8 @@ func TestD33(t *testing.T) {
 	b.srv.Script(func(int, lokitest.Request) *lokitest.Answer { return &lokitest.Answer{Status: 503} })
 	b.input("in", 5, nil)
 	b.want(69, "loki-push --spool dead --give-up 2s <in >acks")
-	if got := b.letters("dead/*"); len(got) != 0 || b.acked(b.read("acks"), "k") != "" {
-		t.Errorf("letters %v, acks %s", got, b.read("acks"))
+	if got := b.letters("dead/*"); len(got) != 0 || b.acked(b.Read("acks"), "k") != "" {
+		t.Errorf("letters %v, acks %s", got, b.Read("acks"))
 	}
 }
 
@@ -332,7 +333,7 @@ case "` + target + `" in *pipe) ;; *) : >pipe ;; esac; wait $reader; rm pipe`
 	}
 	for _, name := range []string{"letters", "from-pipe"} {
 		seen := map[string]int{}
-		for _, l := range b.parse(b.read(name)) {
+		for _, l := range b.parse(b.Read(name)) {
 			seen[l.Line[:8]+strconv.Itoa(len(l.Line))]++
 		}
 		if len(seen) != 3*each {
@@ -351,11 +352,11 @@ func TestDefaultBudget(t *testing.T) {
 	for i := 1; i <= records; i++ {
 		text.WriteString(rec{n: i, line: fmt.Sprint(i, long(256<<10))}.text())
 	}
-	b.write("in", text.String())
+	b.Write("in", text.String())
 	r := b.want(0, "loki-push --breaker=false --max-line-bytes 1MiB --spool dead --metrics-file m.prom <in >acks")
 	kept := b.letters("dead/*.ndjson")
 	want := fmt.Sprintf(`sf2loki_deadletter_pruned_unreplayed_total{instance_name="x",reason="line_too_long"} %d`, records-len(kept))
-	if len(kept) < 200 || len(kept) == records || !strings.Contains(b.read("m.prom"), want+"\n") || !strings.Contains(r.stderr, "nobody had replayed") {
+	if len(kept) < 200 || len(kept) == records || !strings.Contains(b.Read("m.prom"), want+"\n") || !strings.Contains(r.Stderr, "nobody had replayed") {
 		t.Errorf("%d kept: %v", len(kept), r)
 	}
 	// With the room that every shipped unit gives, all are kept.

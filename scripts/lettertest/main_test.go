@@ -4,74 +4,38 @@
 package lettertest
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"sf2loki/pkg/lokitest"
 	"sf2loki/pkg/record"
+	"sf2loki/scripts/testbed"
 )
 
-const root = "../.."
+func TestMain(m *testing.M) { os.Exit(testbed.Main(m)) }
 
-var binDir string
-
-func TestMain(m *testing.M) {
-	status := func() int {
-		dir, err := os.MkdirTemp("", "lettertest-")
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		defer os.RemoveAll(dir)
-		binDir = dir
-		return m.Run()
-	}()
-	os.Exit(status)
-}
-
-var built = sync.OnceValue(func() error {
-	cmd := exec.Command("go", "build", "-o", binDir+"/", "./cmd/sf-pull", "./cmd/loki-push", "./cmd/dl-replay", "./cmd/ckpt")
-	cmd.Dir = root
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build the programs: %w\n%s", err, out)
-	}
-	return nil
-})
-
-// bench is a directory, a Loki, and the programs in PATH.
+// bench is a directory to run scripts in, and a Loki.
 type bench struct {
-	t   *testing.T
-	dir string
+	*testbed.Bed
 	srv *lokitest.Server
-	env []string
 }
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	t.Parallel()
-	if err := built(); err != nil {
-		t.Fatal(err)
-	}
-	srv := lokitest.NewServer(lokitest.Config{Limits: lokitest.Plain})
-	t.Cleanup(srv.Close)
-	dir := t.TempDir()
-	return &bench{t: t, dir: dir, srv: srv, env: []string{
-		"PATH=" + binDir + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + dir, "TMPDIR=" + dir, "LC_ALL=C",
-		"LOKI_PUSH_URL=" + srv.URL, "LOKI_PUSH_FLUSH_INTERVAL=50ms", "LOKI_PUSH_STREAM_BYTES_PER_SECOND=0", "LOKI_PUSH_INSTANCE=x",
+	b := &bench{testbed.New(t), lokitest.NewServer(lokitest.Config{Limits: lokitest.Plain})}
+	t.Cleanup(b.srv.Close)
+	b.Set(
+		"LOKI_PUSH_URL="+b.srv.URL, "LOKI_PUSH_FLUSH_INTERVAL=50ms", "LOKI_PUSH_STREAM_BYTES_PER_SECOND=0", "LOKI_PUSH_INSTANCE=x",
 		"SF_PULL_LOG_LEVEL=warn", "LOKI_PUSH_LOG_LEVEL=info", "DL_REPLAY_LOG_LEVEL=warn",
-	}}
+	)
+	return b
 }
 
 // limit changes the limits of the Loki.
@@ -80,83 +44,27 @@ func (b *bench) limit(change func(*lokitest.Limits)) { b.srv.SetLimits("fake", c
 // lineLimit makes lines that are longer poison.
 func (b *bench) lineLimit(n int) { b.limit(func(l *lokitest.Limits) { l.MaxLineSize = n }) }
 
-func (b *bench) path(name string) string { return filepath.Join(b.dir, name) }
-
-func (b *bench) write(name, text string) {
-	b.t.Helper()
-	if err := os.WriteFile(b.path(name), []byte(text), 0o600); err != nil {
-		b.t.Fatal(err)
-	}
-}
-
-func (b *bench) read(name string) string {
-	b.t.Helper()
-	data, err := os.ReadFile(b.path(name))
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		b.t.Fatal(err)
-	}
-	return string(data)
-}
-
 // glob are the files of a pattern, by name.
 func (b *bench) glob(pattern string) []string {
-	b.t.Helper()
-	found, err := filepath.Glob(b.path(pattern))
+	b.T.Helper()
+	found, err := filepath.Glob(b.Path(pattern))
 	if err != nil {
-		b.t.Fatal(err)
+		b.T.Fatal(err)
 	}
 	slices.Sort(found)
 	return found
 }
 
-// result is how a script ended.
-type result struct {
-	script         string
-	status         int
-	stdout, stderr string
-	took           time.Duration
-}
-
-func (r *result) String() string {
-	return fmt.Sprintf("%s\nstatus %d after %v\nstdout: %.2000s\nstderr: %.3000s", r.script, r.status, r.took.Round(time.Millisecond), r.stdout, r.stderr)
-}
-
-func (b *bench) command(ctx context.Context, script string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, "sh", "-c", script)
-	cmd.Dir, cmd.Env = b.dir, b.env
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = 5 * time.Second
-	return cmd
-}
-
-func (b *bench) run(script string) *result {
-	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.t.Context(), 2*time.Minute)
-	defer cancel()
-	cmd := b.command(ctx, script)
-	var out, said strings.Builder
-	cmd.Stdout, cmd.Stderr = &out, &said
-	begun := time.Now()
-	err := cmd.Run()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		b.t.Fatalf("%s: %v", script, err)
-	}
-	r := &result{script: script, status: cmd.ProcessState.ExitCode(), stdout: out.String(), stderr: said.String(), took: time.Since(begun)}
-	return r
-}
-
 // want runs a script that ends with a status and prints some texts.
-func (b *bench) want(status int, script string, texts ...string) *result {
-	b.t.Helper()
-	r := b.run(script)
-	if r.status != status {
-		b.t.Errorf("want status %d: %v", status, r)
+func (b *bench) want(status int, script string, texts ...string) *testbed.Result {
+	b.T.Helper()
+	r := b.Run(script)
+	if r.Status != status {
+		b.T.Errorf("want status %d: %v", status, r)
 	}
 	for _, text := range texts {
-		if !strings.Contains(r.stdout, text) {
-			b.t.Errorf("want %q: %v", text, r)
+		if !strings.Contains(r.Stdout, text) {
+			b.T.Errorf("want %q: %v", text, r)
 		}
 	}
 	return r
@@ -195,7 +103,7 @@ func (r rec) text() string {
 
 // input writes n records from number 1; change makes them what a test needs.
 func (b *bench) input(name string, n int, change func(*rec)) {
-	b.t.Helper()
+	b.T.Helper()
 	var text strings.Builder
 	for i := 1; i <= n; i++ {
 		r := rec{n: i, line: fmt.Sprintf(`{"N":%d}`, i)}
@@ -204,7 +112,7 @@ func (b *bench) input(name string, n int, change func(*rec)) {
 		}
 		text.WriteString(r.text())
 	}
-	b.write(name, text.String())
+	b.Write(name, text.String())
 }
 
 // long is a line of so many bytes.
@@ -232,11 +140,11 @@ type letter struct {
 }
 
 func (b *bench) parse(text string) (all []letter) {
-	b.t.Helper()
+	b.T.Helper()
 	for line := range strings.Lines(text) {
 		var l letter
 		if err := json.Unmarshal([]byte(line), &l); err != nil {
-			b.t.Fatalf("%.200s: %v", line, err)
+			b.T.Fatalf("%.200s: %v", line, err)
 		}
 		if l.Reason != "" {
 			all = append(all, l)
@@ -247,11 +155,11 @@ func (b *bench) parse(text string) (all []letter) {
 
 // letters are those of files, in the order of their names.
 func (b *bench) letters(pattern string) (all []letter) {
-	b.t.Helper()
+	b.T.Helper()
 	for _, path := range b.glob(pattern) {
 		data, err := os.ReadFile(path)
 		if err != nil {
-			b.t.Fatal(err)
+			b.T.Fatal(err)
 		}
 		all = append(all, b.parse(string(data))...)
 	}
@@ -269,7 +177,7 @@ func origins(all []letter) string {
 
 // acked is the last token of a key in acknowledgements.
 func (b *bench) acked(text, key string) string {
-	b.t.Helper()
+	b.T.Helper()
 	last := ""
 	for line := range strings.Lines(text) {
 		var a struct {
@@ -277,7 +185,7 @@ func (b *bench) acked(text, key string) string {
 			Value string `json:"checkpoint_value"`
 		}
 		if err := json.Unmarshal([]byte(line), &a); err != nil {
-			b.t.Fatalf("%.200s: %v", line, err)
+			b.T.Fatalf("%.200s: %v", line, err)
 		}
 		if a.Key == key {
 			last = a.Value
@@ -298,24 +206,9 @@ func (b *bench) stored() map[string]int {
 // capture makes letters of records by having Loki refuse their lines. Those
 // that change leaves alone are refused as well.
 func (b *bench) capture(n int, change func(*rec)) {
-	b.t.Helper()
+	b.T.Helper()
 	b.input("captured", n, change)
 	b.limit(func(l *lokitest.Limits) { l.MaxLineSize = 1 })
 	b.want(0, "loki-push --breaker=false --spool dead <captured >/dev/null")
 	b.limit(func(l *lokitest.Limits) { l.MaxLineSize = 256 << 10 })
-}
-
-// eventually waits for a condition.
-func eventually(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	deadline := time.After(30 * time.Second)
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for !condition() {
-		select {
-		case <-deadline:
-			t.Fatalf("never: %s", what)
-		case <-tick.C:
-		}
-	}
 }

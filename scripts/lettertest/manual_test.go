@@ -9,12 +9,13 @@ import (
 	"testing"
 
 	"sf2loki/pkg/lokitest"
+	"sf2loki/scripts/testbed"
 )
 
 // blocks are the literal texts of a section of the manual.
 func blocks(t *testing.T, section string) []string {
 	t.Helper()
-	page, err := os.ReadFile(root + "/man/sf2loki-deadletter.5")
+	page, err := os.ReadFile(testbed.Root + "/man/sf2loki-deadletter.5")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +39,7 @@ func blocks(t *testing.T, section string) []string {
 func TestRunbook(t *testing.T) {
 	b := newBench(t)
 	b.lineLimit(25_000)
-	b.env = append(b.env, "SPOOL=dead", "URL="+b.srv.URL)
+	b.Env = append(b.Env, "SPOOL=dead", "URL="+b.srv.URL)
 	b.input("in", 6, func(r *rec) {
 		fields := map[string]string{"QUERY": long(30_000), "N": fmt.Sprint(r.n)}
 		if r.n == 4 {
@@ -75,13 +76,13 @@ func TestRunbook(t *testing.T) {
 // a letter that a replay leaves alone, and its position passes both.
 func TestConnector(t *testing.T) {
 	b := newBench(t)
-	b.write("connector", blocks(t, "s A connector of one's own")[0]+"\n")
-	if n := strings.Count(b.read("connector"), "\n"); n > 24 {
+	b.Write("connector", blocks(t, "s A connector of one's own")[0]+"\n")
+	if n := strings.Count(b.Read("connector"), "\n"); n > 24 {
 		t.Errorf("%d lines", n)
 	}
 	at := epoch.UTC().Format("2006-01-02T15:04:05+00:00")
-	b.write("lines", at+" first\n"+"yesterday it rained\n"+at+" second é\n\xff\xfe\n")
-	b.write("go.sh", `{ python3 connector <lines | loki-push | ckpt commit state.json; } 3>>letters`)
+	b.Write("lines", at+" first\n"+"yesterday it rained\n"+at+" second é\n\xff\xfe\n")
+	b.Write("go.sh", `{ python3 connector <lines | loki-push | ckpt commit state.json; } 3>>letters`)
 	b.want(0, "chmod +x connector; sh go.sh")
 	if got := b.stored(); got["first"] != 1 || got["second é"] != 1 || len(got) != 2 {
 		t.Errorf("stored %v", got)

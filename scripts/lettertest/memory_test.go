@@ -144,11 +144,11 @@ func TestMemory(t *testing.T) {
 	for _, tt := range hostiles {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBench(t)
-			b.write("measure.py", measure)
+			b.Write("measure.py", measure)
 			url := tt.serve(t)
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 			defer cancel()
-			cmd := b.command(ctx, "exec python3 measure.py loki-push --url "+url+" --spool dead --spool-bytes 4GiB --breaker=false "+tt.flags+" >/dev/null")
+			cmd := b.Command(ctx, "exec python3 measure.py loki-push --url "+url+" --spool dead --spool-bytes 4GiB --breaker=false "+tt.flags+" >/dev/null")
 			in, err := cmd.StdinPipe()
 			if err != nil {
 				t.Fatal(err)
@@ -167,7 +167,7 @@ func TestMemory(t *testing.T) {
 				t.Fatal(err)
 			}
 			var peak int
-			_, err = fmt.Sscan(b.read("peak"), &peak)
+			_, err = fmt.Sscan(b.Read("peak"), &peak)
 			if err != nil || peak>>10 > tt.most || cmd.ProcessState.ExitCode() != tt.status {
 				t.Errorf("status %d, %d MiB at most, want %d and less than %d MiB: %v\n%.2000s", cmd.ProcessState.ExitCode(), peak>>10, tt.status, tt.most, err, said.String())
 			}

@@ -15,6 +15,7 @@ import (
 
 	"sf2loki/pkg/lokitest"
 	"sf2loki/pkg/sftest"
+	"sf2loki/scripts/testbed"
 )
 
 // What comes back from a spool through jq is what went in, to the byte and the
@@ -38,8 +39,8 @@ func TestD14(t *testing.T) {
 	if len(got) != len(lines) {
 		t.Errorf("%d entries", len(got))
 	}
-	if b.acked(b.read("acks"), "k") != "" {
-		t.Errorf("acknowledged under its own key: %s", b.read("acks"))
+	if b.acked(b.Read("acks"), "k") != "" {
+		t.Errorf("acknowledged under its own key: %s", b.Read("acks"))
 	}
 }
 
@@ -49,17 +50,17 @@ func TestD15(t *testing.T) {
 	b := newBench(t)
 	b.capture(100, nil)
 	begin := len(b.srv.Requests())
-	cmd := b.command(context.Background(), "exec dl-replay run --spool dead -- loki-push --batch-entries 10 --max-lines-per-second 60 --in-flight 1")
+	cmd := b.Command(context.Background(), "exec dl-replay run --spool dead -- loki-push --batch-entries 10 --max-lines-per-second 60 --in-flight 1")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	journal := filepath.Base(b.glob("dead/*.ndjson")[0]) + ".journal"
-	eventually(t, "forty fates", func() bool { return strings.Count(b.read("dead/"+journal), `"replayed"`) >= 40 })
+	testbed.Eventually(t, "forty fates", func() bool { return strings.Count(b.Read("dead/"+journal), `"replayed"`) >= 40 })
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
-	done := strings.Count(b.read("dead/"+journal), `"replayed"`)
+	done := strings.Count(b.Read("dead/"+journal), `"replayed"`)
 	r := b.want(0, "dl-replay run --spool dead -- loki-push --batch-entries 10")
-	if want := fmt.Sprintf("%d to send: %d replayed", 100-done, 100-done); !strings.Contains(r.stdout, want) {
+	if want := fmt.Sprintf("%d to send: %d replayed", 100-done, 100-done); !strings.Contains(r.Stdout, want) {
 		t.Errorf("want %s: %v", want, r)
 	}
 	sent := 0
@@ -101,11 +102,11 @@ func TestD17(t *testing.T) {
 	b := newBench(t)
 	b.capture(4, nil)
 	b.want(0, "ckpt set --raw state.json k 7")
-	before := b.read("state.json")
+	before := b.Read("state.json")
 	b.want(0, `dl-replay run --spool dead -- sh -c 'loki-push | tee acks'`)
 	b.want(65, "ckpt commit state.json <acks")
 	b.want(0, "cat dead/*.replayed | loki-push | ckpt commit state.json; exit 0")
-	if after := b.read("state.json"); after != before || before == "" {
+	if after := b.Read("state.json"); after != before || before == "" {
 		t.Errorf("the document was %q and is %q", before, after)
 	}
 }
@@ -117,20 +118,20 @@ func TestD18(t *testing.T) {
 	b.capture(5, nil)
 	b.lineLimit(100)
 	b.input("in", 4, func(r *rec) { r.n += 100; r.line = fmt.Sprint(r.n, long(150)) })
-	cmd := b.command(t.Context(), `{ cat in; until test -e go; do sleep 0.05; done; } | loki-push --instance lane --spool dead >acks`)
+	cmd := b.Command(t.Context(), `{ cat in; until test -e go; do sleep 0.05; done; } | loki-push --instance lane --spool dead >acks`)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "letters of the lane", func() bool { return len(b.letters("dead/lane-*.ndjson")) == 4 })
+	testbed.Eventually(t, "letters of the lane", func() bool { return len(b.letters("dead/lane-*.ndjson")) == 4 })
 	b.want(75, "dl-replay run --spool dead -- loki-push", "5 to send: 5 replayed", "4 in use")
-	b.write("go", "")
+	b.Write("go", "")
 	if err := cmd.Wait(); err != nil {
 		t.Fatal(err)
 	}
 	b.lineLimit(1000)
 	b.want(0, "dl-replay run --spool dead -- loki-push", "4 to send: 4 replayed")
-	if len(b.stored()) != 9 || b.acked(b.read("acks"), "k") != "104" {
-		t.Errorf("%d stored, acks %s", len(b.stored()), b.read("acks"))
+	if len(b.stored()) != 9 || b.acked(b.Read("acks"), "k") != "104" {
+		t.Errorf("%d stored, acks %s", len(b.stored()), b.Read("acks"))
 	}
 }
 
@@ -141,7 +142,7 @@ func TestD19(t *testing.T) {
 	b.capture(30, nil)
 	before := b.srv.Stats().Received
 	r := b.want(0, `for i in 1 2 3; do { dl-replay run --spool dead -- loki-push --batch-entries 5 --max-lines-per-second 40; echo "status $?"; } & done; wait`)
-	if n := strings.Count(r.stdout, "30 to send: 30 replayed"); n != 1 || strings.Count(r.stdout, "status 0") < 1 || regexp.MustCompile(`status (1|2|6\d|7[0-4])`).MatchString(r.stdout) {
+	if n := strings.Count(r.Stdout, "30 to send: 30 replayed"); n != 1 || strings.Count(r.Stdout, "status 0") < 1 || regexp.MustCompile(`status (1|2|6\d|7[0-4])`).MatchString(r.Stdout) {
 		t.Errorf("%v", r)
 	}
 	if n := b.srv.Stats().Received - before; n != 30 {
@@ -162,14 +163,14 @@ func TestD20(t *testing.T) {
 	})
 	b.want(0, "loki-push --max-age 0 --spool dead <in >acks")
 	b.limit(func(l *lokitest.Limits) { l.RejectOldAge, l.MaxLineSize = 7*24*time.Hour, 1000 })
-	preview := regexp.MustCompile(` +`).ReplaceAllString(b.want(0, "dl-replay run --spool dead --dry-run").stdout, " ")
+	preview := regexp.MustCompile(` +`).ReplaceAllString(b.want(0, "dl-replay run --spool dead --dry-run").Stdout, " ")
 	for _, text := range []string{"to send 2\n", "left alone: too old 1\n", "beyond --max-age now 1\n", "beyond --max-age tomorrow 1\n", "reason line_too_long 2\n", "event type Login 2\n"} {
 		if !strings.Contains(preview, text) {
 			t.Errorf("no %q in %s", text, preview)
 		}
 	}
-	r := b.run("dl-replay run --spool dead -- loki-push")
-	if r.status != 65 || !strings.Contains(r.stdout, "2 to send: 2 replayed") || !strings.Contains(r.stderr, "--ts clamp") {
+	r := b.Run("dl-replay run --spool dead -- loki-push")
+	if r.Status != 65 || !strings.Contains(r.Stdout, "2 to send: 2 replayed") || !strings.Contains(r.Stderr, "--ts clamp") {
 		t.Errorf("%v", r)
 	}
 	b.want(0, "dl-replay list --spool dead --json", `"statuses":{"new":1,"replayed":2}`)
@@ -187,7 +188,7 @@ func TestD20(t *testing.T) {
 // the present time, it is delivered.
 func TestD21(t *testing.T) {
 	b := newBench(t)
-	b.write("live", rec{n: 1, ago: -9 * time.Minute, line: "live"}.text())
+	b.Write("live", rec{n: 1, ago: -9 * time.Minute, line: "live"}.text())
 	b.want(0, "loki-push --hour-label none <live >/dev/null")
 	b.capture(1, func(r *rec) { r.ago, r.line = 2*time.Hour, "late" })
 	b.want(65, "dl-replay run --spool dead -- loki-push --hour-label none", "1 failed")
@@ -204,8 +205,8 @@ func TestD21(t *testing.T) {
 func TestD24(t *testing.T) {
 	b := newBench(t)
 	b.capture(500, nil)
-	if r := b.want(0, "dl-replay run --spool dead --rate 100/s -- loki-push", "500 replayed"); r.took < 4500*time.Millisecond {
-		t.Errorf("done after %v", r.took)
+	if r := b.want(0, "dl-replay run --spool dead --rate 100/s -- loki-push", "500 replayed"); r.Took < 4500*time.Millisecond {
+		t.Errorf("done after %v", r.Took)
 	}
 }
 
@@ -241,14 +242,14 @@ func TestD25(t *testing.T) {
 		"--event-until " + epoch.Add(-10*time.Minute).UTC().Format(time.RFC3339): "11 12",
 	} {
 		r := b.want(0, "dl-replay cat --spool other "+flags)
-		got := strings.Fields(origins(b.parse(r.stdout)))
+		got := strings.Fields(origins(b.parse(r.Stdout)))
 		slices.SortFunc(got, func(a, b string) int { return len(a)*1000 - len(b)*1000 + strings.Compare(a, b) })
 		if strings.Join(got, " ") != want {
 			t.Errorf("%s: %v, want %s", flags, got, want)
 		}
 	}
 	for flags, want := range map[string]int{"--reason line_too_long --limit 2": 2, "--event-type Login --limit 5": 2, "--limit 6": 6} {
-		if got := b.parse(b.want(0, "dl-replay cat --spool other "+flags).stdout); len(got) != want {
+		if got := b.parse(b.want(0, "dl-replay cat --spool other "+flags).Stdout); len(got) != want {
 			t.Errorf("%s: %d letters, want %d", flags, len(got), want)
 		}
 	}
@@ -262,9 +263,9 @@ func TestD27(t *testing.T) {
 	t.Cleanup(org.Close)
 	bus := org.NewBus(sftest.BusConfig{Keepalive: 50 * time.Millisecond})
 	bus.DefineSamples()
-	b.write("key.pem", org.PrivateKeyPEM())
-	b.env = append(b.env, "SF_PULL_LOGIN_URL="+org.URL, "SF_PULL_CLIENT_ID="+org.ClientID, "SF_PULL_USERNAME="+org.Username,
-		"SF_PULL_PRIVATE_KEY_FILE="+b.path("key.pem"), "SF_PULL_ENDPOINT=http://"+bus.Addr, "SF_PULL_IDLE_EXIT=1s")
+	b.Write("key.pem", org.PrivateKeyPEM())
+	b.Env = append(b.Env, "SF_PULL_LOGIN_URL="+org.URL, "SF_PULL_CLIENT_ID="+org.ClientID, "SF_PULL_USERNAME="+org.Username,
+		"SF_PULL_PRIVATE_KEY_FILE="+b.Path("key.pem"), "SF_PULL_ENDPOINT=http://"+bus.Addr, "SF_PULL_IDLE_EXIT=1s")
 	const topic = "/event/LoginEventStream"
 	for n := range 3 {
 		if n == 1 {
@@ -278,7 +279,7 @@ func TestD27(t *testing.T) {
 	if len(got) != 1 || got[0].Reason != "decode_error" || got[0].Payload != "AQID" || got[0].SchemaID == "" || len(b.stored()) != 3 {
 		t.Errorf("letters %+v, %d stored", got, len(b.stored()))
 	}
-	before := b.read("state.json")
+	before := b.Read("state.json")
 	b.want(0, pull)
 	if len(b.letters("dead/*.ndjson")) != 1 || before == "" {
 		t.Errorf("the position did not pass it: %s", before)
@@ -293,9 +294,9 @@ func TestD28(t *testing.T) {
 	b := newBench(t)
 	org := sftest.NewOrg(sftest.Config{})
 	t.Cleanup(org.Close)
-	b.write("key.pem", org.PrivateKeyPEM())
-	b.env = append(b.env, "SF_PULL_LOGIN_URL="+org.URL, "SF_PULL_CLIENT_ID="+org.ClientID, "SF_PULL_USERNAME="+org.Username,
-		"SF_PULL_PRIVATE_KEY_FILE="+b.path("key.pem"))
+	b.Write("key.pem", org.PrivateKeyPEM())
+	b.Env = append(b.Env, "SF_PULL_LOGIN_URL="+org.URL, "SF_PULL_CLIENT_ID="+org.ClientID, "SF_PULL_USERNAME="+org.Username,
+		"SF_PULL_PRIVATE_KEY_FILE="+b.Path("key.pem"))
 	hour := func(ago int) string {
 		at := time.Now().UTC().Truncate(time.Hour).Add(-time.Duration(ago) * time.Hour)
 		return org.AddHour(sftest.Hour{Type: "Login", Start: at, Rows: 5}, func(f *sftest.LogFile) { f.Created = at.Add(time.Hour) })
@@ -305,7 +306,7 @@ func TestD28(t *testing.T) {
 	org.Fault("EventLogFile/"+bad+"/LogFile", sftest.Fault{HTML: true, Times: -1})
 	pull := "sf-pull elf --event-type Login --resume state.json --download-max-age 1s | loki-push --spool dead | ckpt commit state.json"
 	for range 3 {
-		if b.run(pull); len(b.letters("dead/*.ndjson")) > 0 {
+		if b.Run(pull); len(b.letters("dead/*.ndjson")) > 0 {
 			break
 		}
 		time.Sleep(1100 * time.Millisecond) // patience is counted in whole time, not in passes
@@ -319,7 +320,7 @@ func TestD28(t *testing.T) {
 		t.Errorf("%d stored", len(b.stored()))
 	}
 	r := b.want(0, "dl-replay show --spool dead", "source_gap", bad)
-	command := regexp.MustCompile(`sf-pull elf [^\n"]*`).FindString(r.stdout)
+	command := regexp.MustCompile(`sf-pull elf [^\n"]*`).FindString(r.Stdout)
 	if command == "" {
 		t.Fatalf("no command: %v", r)
 	}
@@ -342,7 +343,7 @@ func TestD34(t *testing.T) {
 		`,"reason":"too_old","captured_at":"2026-11-30T12:00:00Z","dead_letter":{"v":1,"id":"%032x","attempts":1}}` + "\n"
 	var size int64
 	for file := range files {
-		f, err := os.Create(b.path(fmt.Sprintf("dead/a-20261130-%06d.ndjson", file+1)))
+		f, err := os.Create(b.Path(fmt.Sprintf("dead/a-20261130-%06d.ndjson", file+1)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -357,7 +358,7 @@ func TestD34(t *testing.T) {
 	}
 	// A child's peak begins with that of the process that it was forked from, so
 	// a small one measures.
-	b.write("measure.py", `import resource, subprocess, sys, time
+	b.Write("measure.py", `import resource, subprocess, sys, time
 begun = time.monotonic()
 subprocess.run(sys.argv[1:], check=True)
 used = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -367,7 +368,7 @@ print("used", used.ru_maxrss, used.ru_utime + used.ru_stime, time.monotonic() - 
 		r := b.want(0, "python3 measure.py dl-replay "+command+" --spool dead", "100000")
 		var peak int
 		var processor, wall float64
-		_, text, _ := strings.Cut(r.stdout, "used ")
+		_, text, _ := strings.Cut(r.Stdout, "used ")
 		if _, err := fmt.Sscan(text, &peak, &processor, &wall); err != nil || peak > 64<<10 || processor > 3 {
 			t.Errorf("%s: %d KiB, %.2f s of processors, %.2f s: %v", command, peak, processor, wall, err)
 		}

@@ -61,7 +61,7 @@ func TestRoundTrip(t *testing.T) {
 		in.WriteString(r.text())
 		want[entry{epoch.Add(-r.ago).UnixNano() + int64(i), r.line, r.meta, r.typ}]++
 	}
-	b.write("in", in.String())
+	b.Write("in", in.String())
 	// An empty line is shorter than any limit, so the server refuses by count.
 	b.limit(func(l *lokitest.Limits) { l.MaxLabelNames = 0 })
 	b.want(0, "loki-push --breaker=false --hour-label none --spool dead --spool-bytes 1GiB <in >acks")
@@ -118,7 +118,7 @@ func TestKill(t *testing.T) {
 	kills, seed := number(t, "LETTERTEST_KILLS", 12), number(t, "LETTERTEST_SEED", 1)
 	rng := rand.New(rand.NewPCG(uint64(seed), 1))
 	b.want(0, "ckpt set --raw state.json k 7")
-	state := b.read("state.json")
+	state := b.Read("state.json")
 	const records, bad = 600, 30
 	done := 0
 	for round := 0; done < kills; round++ {
@@ -139,7 +139,7 @@ func TestKill(t *testing.T) {
 			t.Fatalf("seed %d, round %d", seed, round)
 		}
 	}
-	if b.read("state.json") != state {
+	if b.Read("state.json") != state {
 		t.Error("a position moved")
 	}
 	t.Logf("%d kills", done)
@@ -148,16 +148,16 @@ func TestKill(t *testing.T) {
 // killedRound replays a spool until nothing is left, killing as it goes, and
 // returns how often.
 func (b *bench) killedRound(rng *rand.Rand, spool string, most int) (kills int) {
-	b.t.Helper()
+	b.T.Helper()
 	script := `exec dl-replay run --spool ` + spool + ` -- sh -c 'echo $$ >push.pid; exec loki-push --batch-entries 20 --max-lines-per-second 1500'`
 	for tries := 0; ; tries++ {
 		if tries > 400 {
-			b.t.Fatal("it never ends")
+			b.T.Fatal("it never ends")
 		}
-		_ = os.Remove(b.path("push.pid"))
-		cmd := b.command(b.t.Context(), script)
+		_ = os.Remove(b.Path("push.pid"))
+		cmd := b.Command(b.T.Context(), script)
 		if err := cmd.Start(); err != nil {
-			b.t.Fatal(err)
+			b.T.Fatal(err)
 		}
 		ended := make(chan struct{})
 		go func() { _ = cmd.Wait(); close(ended) }()
@@ -181,7 +181,7 @@ func (b *bench) killedRound(rng *rand.Rand, spool string, most int) (kills int) 
 func (b *bench) kill(rng *rand.Rand, replay int) bool {
 	pid := replay
 	if rng.IntN(2) == 0 {
-		n, err := strconv.Atoi(strings.TrimSpace(b.read("push.pid")))
+		n, err := strconv.Atoi(strings.TrimSpace(b.Read("push.pid")))
 		if err != nil {
 			return false
 		}
@@ -196,21 +196,21 @@ func (b *bench) kill(rng *rand.Rand, replay int) bool {
 
 // settled fails unless every record of a spool has come to one end.
 func (b *bench) settled(spool string, records, bad int) {
-	b.t.Helper()
+	b.T.Helper()
 	r := b.want(0, "dl-replay list --json --spool "+spool+" | jq -s -c '[.[].statuses | to_entries[]] | group_by(.key) | map({(.[0].key): map(.value) | add}) | add'")
-	if want := fmt.Sprintf(`{"failed":%d,"replayed":%d}`, bad, records-bad); strings.TrimSpace(r.stdout) != want {
-		b.t.Errorf("want %s: %v", want, r)
+	if want := fmt.Sprintf(`{"failed":%d,"replayed":%d}`, bad, records-bad); strings.TrimSpace(r.Stdout) != want {
+		b.T.Errorf("want %s: %v", want, r)
 	}
 	failed := map[string]int{}
 	for _, l := range b.letters(filepath.Join(spool, "*.failed")) {
 		failed[l.Origin]++
 	}
 	if len(failed) != bad {
-		b.t.Errorf("%d different records failed", len(failed))
+		b.T.Errorf("%d different records failed", len(failed))
 	}
 	for line, n := range b.stored() {
 		if n != 1 {
-			b.t.Errorf("%s is stored %d times", line, n)
+			b.T.Errorf("%s is stored %d times", line, n)
 		}
 	}
 	b.want(0, "dl-replay verify --spool "+spool, " 0 faults")

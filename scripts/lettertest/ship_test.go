@@ -15,7 +15,7 @@ func TestEncryption(t *testing.T) {
 mkfifo letters
 openssl smime -encrypt -binary -aes-256-cbc -outform DER -out letters.p7m cert.pem <letters & sealer=$!
 loki-push 3>letters <in >acks && wait $sealer`)
-	if strings.Contains(b.read("letters.p7m"), "line_too_long") {
+	if strings.Contains(b.Read("letters.p7m"), "line_too_long") {
 		t.Error("the letters can be read")
 	}
 	b.lineLimit(1000)

@@ -112,7 +112,7 @@ func TestMarks(t *testing.T) {
 			if m.before != nil {
 				m.before(b)
 			}
-			if r := b.want(m.status, m.script); r.stdout != m.want {
+			if r := b.want(m.status, m.script); r.Stdout != m.want {
 				t.Errorf("want %q: %v", m.want, r)
 			}
 		})
@@ -149,7 +149,7 @@ func TestAlerts(t *testing.T) {
 	b.lineLimit(100)
 	b.input("in", 2, poison(1))
 	b.want(0, "loki-push --spool dead --metrics-file push.prom <in >acks; dl-replay run --spool dead --metrics-file replay.prom -- loki-push; dl-replay prune --spool dead --metrics-file prune.prom")
-	served := b.read("push.prom") + b.read("replay.prom") + b.read("prune.prom")
+	served := b.Read("push.prom") + b.Read("replay.prom") + b.Read("prune.prom")
 	names := regexp.MustCompile(`sf2loki_\w+`).FindAllString(string(rules), -1)
 	for _, name := range names {
 		if !strings.Contains(served, "\n"+name) {
