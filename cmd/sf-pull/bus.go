@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"google.golang.org/grpc/grpclog"
@@ -68,6 +69,9 @@ func parseEndpoint(text string) (pubsub.Endpoint, error) {
 	port := u.Port()
 	if port == "" {
 		port = pubsubPort
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return pubsub.Endpoint{}, bad
 	}
 	return pubsub.Endpoint{Addr: net.JoinHostPort(u.Hostname(), port), Plaintext: scheme == "http"}, nil
 }

@@ -84,7 +84,7 @@ func (f *discoverFlags) run(ctx context.Context, app *cli.App) error {
 		return err
 	}
 	silenceGRPC()
-	bus := pubsub.New(pubsub.Config{API: client, OrgID: id, Endpoint: endpoint, Log: app.Log})
+	bus := pubsub.New(pubsub.Config{API: client, OrgID: id, Endpoint: endpoint, Log: app.Log, Tries: 2}) // somebody is waiting
 	cfg := discover.Config{API: client, Kinds: f.kinds, Objects: f.objects, Lookback: f.lookback, MaySubscribe: bus.MaySubscribe}
 	err = discover.Run(ctx, cfg, func(t *discover.Thing) error { return printJSON(app, t) })
 	if err != nil && !sysexits.Coded(err) && feed.Judge(err) == feed.Later {

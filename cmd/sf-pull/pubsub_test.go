@@ -102,7 +102,7 @@ func TestParseEndpoint(t *testing.T) {
 			t.Errorf("%s is %s, %v; want %s", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"", ":443", "ftp://x:1", "https://user:secret@x:1", "x:1/path", "x:port", "a b"} {
+	for _, text := range []string{"", ":443", "x:0", "x:65536", "ftp://x:1", "https://user:secret@x:1", "x:1/path", "x:port", "a b"} {
 		if e, err := parseEndpoint(text); err == nil {
 			t.Errorf("%q is %v", text, e)
 		}

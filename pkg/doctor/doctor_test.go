@@ -182,12 +182,16 @@ func TestRows(t *testing.T) {
 		{"may not", sftest.Config{}, topics(true, "/event/FileEvent"), "topic /event/FileEvent", Fail, "may not subscribe", "read permission", sysexits.NoPerm}, // #119
 		{"may not, and nobody wants it", sftest.Config{}, topics(false, "/event/FileEvent"), "topic /event/FileEvent", Warn, "may not subscribe", "read permission", 0},
 		{"unknown", sftest.Config{}, topics(true, "/event/Nothing__e"), "topic /event/Nothing__e", Fail, "not found", "check its name", sysexits.Config},
-		{"a pattern of nothing", sftest.Config{}, topics(true, "/event/Xyz*"), "topics", Warn, "no topic of this org", "sf-pull discover", 0},
-		{"one of a pattern", sftest.Config{}, topics(true, "/event/Fi*"), "topic /event/FileEvent", Warn, "may not subscribe", "read permission", 0},
+		{"a pattern of nothing", sftest.Config{}, topics(true, "/event/Xyz*"), "topics", Fail, "no topic of this org", "sf-pull discover", sysexits.Config},
+		{"one of a pattern", sftest.Config{}, topics(true, "/event/Fi*"), "topic /event/FileEvent", Warn, "may not subscribe", "read permission", sysexits.Config},
 		{"no bus", sftest.Config{}, func(c *clinic) {
 			topics(true, "/event/LoginEventStream")(c)
 			c.cfg.PubSub.Endpoint.Addr = "127.0.0.1:1"
-		}, "topic /event/LoginEventStream", Fail, "Unavailable", "", sysexits.TempFail},
+		}, "topic /event/LoginEventStream", Fail, "Unavailable", "", sysexits.Unavailable},
+		{"no bus for a pattern", sftest.Config{}, func(c *clinic) {
+			topics(true, "/event/Login*")(c)
+			c.cfg.PubSub.Endpoint.Addr = "127.0.0.1:1"
+		}, "topic /event/LoginEventStream", Fail, "Unavailable", "", sysexits.Unavailable},
 
 		{"none", sftest.Config{}, nil, "trace_flags", Warn, "no trace flag is active", "Setup > Debug Logs", 0},
 		{"one", sftest.Config{}, func(c *clinic) { c.org.AddTraceFlag("", c.org.Now().Add(time.Hour)) }, "trace_flags", Pass, "1 trace flags are active", "", 0},

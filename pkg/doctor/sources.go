@@ -157,12 +157,13 @@ func (d *doctor) topics(ctx context.Context) {
 	cfg := d.cfg.PubSub
 	cfg.API, cfg.OrgID = d.cfg.Client, d.orgID
 	cfg.Resume = func(string) (string, bool) { return "", false }
+	cfg.Tries = 2 // somebody is waiting
 	plan, err := pubsub.New(cfg).Plan(ctx)
 	if err != nil {
 		d.refused("topics", d.bad(PubSub), err)
 		return
 	}
-	found := 0
+	found, silent := 0, false
 	for _, c := range plan.Categories {
 		check := "topic " + c.Topic
 		named := slices.Contains(cfg.Topics.Names, c.Topic)
@@ -170,14 +171,16 @@ func (d *doctor) topics(ctx context.Context) {
 		case c.Refused == nil:
 			found++
 			d.found(check, Pass, "this user may subscribe to it", "")
-		case named:
+		case named, pubsub.Unanswered(c.Refused):
+			silent = silent || pubsub.Unanswered(c.Refused)
 			d.refused(check, d.bad(PubSub), c.Refused)
 		default:
 			d.refused(check, Warn, c.Refused)
 		}
 	}
-	if slices.ContainsFunc(cfg.Topics.Names, fnmatch.IsPattern) && found == 0 {
-		d.found("topics", Warn, "no topic of this org that may be read fits", "sf-pull discover --kind topic shows what there is")
+	if slices.ContainsFunc(cfg.Topics.Names, fnmatch.IsPattern) && found == 0 && !silent {
+		d.add(Finding{Check: "topics", Level: d.bad(PubSub), Code: sysexits.Config,
+			Detail: "no topic of this org that may be read fits", Cure: "sf-pull discover --kind topic shows what there is"})
 	}
 }
 

@@ -117,7 +117,7 @@ func (s *Source) MaySubscribe(ctx context.Context, topics []string) ([]error, er
 		return nil, nil
 	}
 	first := s.checkTopic(ctx, topics[0])
-	if code := sysexits.Of(first); code == sysexits.TempFail || code == sysexits.Unavailable {
+	if Unanswered(first) {
 		return nil, first
 	}
 	errs := append([]error{first}, s.checkTopics(ctx, topics[1:])...)

@@ -62,6 +62,7 @@ type Config struct {
 	Log    *slog.Logger
 	Now    func() time.Time
 	Timing Timing
+	Tries  int // how often a call is tried at the start of the run; 0: 5
 }
 
 // Endpoint is the host that serves the bus.
@@ -147,6 +148,9 @@ func New(cfg Config) *Source {
 	}
 	if cfg.Window <= 0 {
 		cfg.Window = MaxWindow
+	}
+	if cfg.Tries <= 0 {
+		cfg.Tries = firstTries
 	}
 	stats := newStats()
 	stats.declare(cfg.Topics.explicit())
@@ -330,7 +334,7 @@ func (r *run) lookAgain() error {
 		if old == nil && len(s.eachFollower()) >= maxTopics {
 			return fmt.Errorf("topic %s is one more than a connection carries: run several processes", topic)
 		}
-		if why := s.checkTopic(r.ctx, topic); why != nil {
+		if why := s.checkTopic(r.ctx, topic); why != nil && !Unanswered(why) {
 			s.log.Info("topic left out", "topic", topic, "err", why)
 			continue
 		}

@@ -190,6 +190,9 @@ func (s *Source) firstTopics(ctx context.Context) ([]string, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
+	if len(topics) > 0 && !slices.ContainsFunc(refused, func(err error) bool { return !Unanswered(err) }) {
+		return nil, refused[0] // the bus is not there
+	}
 	kept := topics[:0]
 	for i, topic := range topics {
 		switch {
@@ -197,6 +200,9 @@ func (s *Source) firstTopics(ctx context.Context) ([]string, error) {
 			kept = append(kept, topic)
 		case i < len(explicit):
 			return nil, refused[i]
+		case Unanswered(refused[i]):
+			s.log.Warn("whether the topic may be read is not known yet", "topic", topic, "err", refused[i])
+			kept = append(kept, topic)
 		default:
 			s.log.Warn("topic left out", "topic", topic, "err", refused[i])
 		}
@@ -224,6 +230,13 @@ func (s *Source) warnTwice(topics []string) {
 	}
 }
 
+// Unanswered tells an error of a bus that is not there, or has no time, from
+// one that refuses a topic.
+func Unanswered(err error) bool {
+	code := sysexits.Of(err)
+	return code == sysexits.Unavailable || code == sysexits.TempFail
+}
+
 // checkTopics checks several topics at a time.
 func (s *Source) checkTopics(ctx context.Context, topics []string) []error {
 	errs := make([]error, len(topics))
@@ -243,7 +256,7 @@ func (s *Source) checkTopics(ctx context.Context, topics []string) []error {
 // checkTopic asks whether a topic is there and may be read.
 func (s *Source) checkTopic(ctx context.Context, topic string) error {
 	var info *eventbus.TopicInfo
-	f := s.patiently(ctx, firstTries, func() *failure {
+	f := s.patiently(ctx, s.cfg.Tries, func() *failure {
 		return s.call(ctx, func(ctx context.Context, opts ...grpc.CallOption) (err error) {
 			info, err = s.bus.GetTopic(ctx, &eventbus.TopicRequest{TopicName: topic}, opts...)
 			return err

@@ -210,6 +210,34 @@ func TestDiscoveryAtStart(t *testing.T) {
 	})
 }
 
+// A bus that is not there refuses no topic: it is neither a licence that lacks
+// nor a reason to pass over a topic until the next look.
+func TestBusIsDownAtStart(t *testing.T) {
+	const login = "/event/LoginEventStream"
+	setUp := func(r *rig) {
+		r.cfg.Topics.Names = []string{"*"}
+		r.api.setObjects("LoginEventStream", "LogoutEventStream")
+		r.bus.DefineTopic(sftest.Topic{Name: login, Schema: schemaText(t, "Order_Shipped__e")})
+		r.bus.DefineTopic(sftest.Topic{Name: "/event/LogoutEventStream", Schema: schemaText(t, "Order_Shipped__e")})
+		r.bus.Publish(login, orderEvent(0))
+	}
+	inBubble(t, sftest.BusConfig{}, func(r *rig) { // for all of them
+		setUp(r)
+		r.bus.Fault("GetTopic", sftest.BusFault{Times: -1, Code: "UNAVAILABLE"})
+		if _, err := r.pull(); sysexits.Of(err) != sysexits.Unavailable || strings.Contains(err.Error(), "no topic of this org") {
+			t.Errorf("the end is %v", err)
+		}
+	})
+	inBubble(t, sftest.BusConfig{}, func(r *rig) { // for one of them
+		setUp(r)
+		r.bus.Fault("GetTopic "+login, sftest.BusFault{Times: -1, Error: "topic.api.unavailable"})
+		run := r.start()
+		r.out.waitEvents(1)
+		contains(t, r.out.log.String(), "not known yet")
+		run.end()
+	})
+}
+
 func TestChannels(t *testing.T) {
 	inBubble(t, sftest.BusConfig{}, func(r *rig) {
 		r.api.channels = []string{

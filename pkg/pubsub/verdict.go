@@ -92,6 +92,8 @@ var verdicts = map[string]verdict{
 // byCode is for errors without the trailer, which come from whoever stands in
 // front of the bus, and for codes that are not known.
 var byCode = map[codes.Code]verdict{
+	codes.Unavailable:      {do: again, exit: sysexits.Unavailable},
+	codes.DeadlineExceeded: {do: again, exit: sysexits.Unavailable},
 	codes.Unauthenticated:  {do: login, exit: sysexits.NoPerm},
 	codes.NotFound:         {do: leave, exit: sysexits.Config, hint: hintTopic},
 	codes.PermissionDenied: {do: leave, exit: sysexits.NoPerm, hint: hintTopic},
@@ -135,6 +137,8 @@ func judge(err error, trailer metadata.MD, resuming bool) failure {
 	switch {
 	case st.Code() == codes.InvalidArgument:
 		f.verdict = verdict{do: bug, exit: sysexits.Software}
+	case st.Code() == codes.Unavailable && strings.Contains(st.Message(), "first record does not look like a TLS handshake"):
+		f.verdict = verdict{do: bug, exit: sysexits.Config, hint: "there is no TLS at --endpoint: is it the Pub/Sub API's port?"}
 	case st.Code() == codes.Unavailable && strings.Contains(st.Message(), "x509: "):
 		f.verdict = verdict{do: bug, exit: sysexits.Config, hint: "--ca-file names the certificates to trust"}
 	}
