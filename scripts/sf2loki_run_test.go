@@ -282,6 +282,7 @@ func TestLanesAreApart(t *testing.T) {
 		l.awaitStages(3, `start`)
 		s.awaitLog(3, `pid=\d+ msg=started$`)
 		await(t, func() string { _, out := l.ask("status"); return out }, 3, `^  (sf-pull|loki-push|ckpt) \d+$`)
+		await(t, func() string { _, out := l.ask("status", "bad"); return out }, 1, `^bad: not running`)
 		if status, out := l.ask("status"); status != 69 || !strings.Contains(out, "bad: not running") || !strings.Contains(out, "prod: running") {
 			t.Errorf("status %d: %s", status, out)
 		}
@@ -291,6 +292,34 @@ func TestLanesAreApart(t *testing.T) {
 		}
 		if got := l.stages(); strings.Count(got, " end 0\n") != 3 {
 			t.Errorf("stages:\n%s", got)
+		}
+	})
+}
+
+// A lane of several that was told to stop stays stopped, however it ended.
+func TestStopOfOneLane(t *testing.T) {
+	inShells(t, func(t *testing.T, l *lane) {
+		l.soon()
+		l.plan("ckpt", "stubborn")
+		l.configure("other")
+		text := strings.ReplaceAll(read(t, l.dir+"/conf/other.conf"), "CKPT_FAKE_DIR="+l.dir, "CKPT_FAKE_DIR="+l.dir+"/other")
+		must(t, os.Mkdir(l.dir+"/other", 0o755))
+		must(t, os.WriteFile(l.dir+"/other/log", nil, 0o600))
+		must(t, os.WriteFile(l.dir+"/conf/other.conf", []byte(text), 0o600))
+		s := l.run("prod", "other")
+		l.awaitStages(5, `start`)
+		await(t, func() string { return read(t, l.dir+"/other/log") }, 1, `start`)
+		s.awaitLog(6, `stage=\S+ pid=\d+ msg=started$`)
+		for _, name := range []string{"prod", "other"} {
+			if status, out := l.ask("stop", name); status != 0 {
+				t.Errorf("stop %s: %d, %s", name, status, out)
+			}
+		}
+		if status := s.wait(); status != 75 {
+			t.Errorf("status %d, want that of the lane with a stage that had to be killed", status)
+		}
+		if n := strings.Count(s.log(), "stage=ckpt pid="); n != 2 {
+			t.Errorf("%d runs of two lanes", n)
 		}
 	})
 }

@@ -332,6 +332,7 @@ begin_lane() {
 	dir=$dir${job:+/$job}
 	command -v flock >/dev/null || die 69 'flock(1) is needed'
 	asked='' run=0 heard='' parent=${SF2LOKI_PARENT:-}
+	[ -z "${CKPT_EPOCH:-}" ] || parent='' # ckpt lease looks after it
 	own_pid
 	take_lock
 	listen
@@ -368,7 +369,7 @@ under_lease() {
 	metrics CKPT_ 3
 	show standby
 	trap - TERM INT HUP
-	exec ckpt lease "$SF2LOKI_LEASE" --fence "$state" -- "$self" run "$conf"
+	exec ckpt lease "$SF2LOKI_LEASE" --fence "$state" ${parent:+--parent "$parent"} -- "$self" run "$conf"
 }
 
 # again: wait before the next run, by how the last one ended; false when there
@@ -438,12 +439,29 @@ run_lanes() {
 # another while there are others beside it.
 next_of_lane() {
 	wait "$pid"
-	code=$? pid=0
-	if [ -z "$asked" ] && [ "$live" -gt 1 ] && { [ "$code" -gt 128 ] || [ "$code" -eq 75 ]; }; then
+	code=$?
+	if [ -z "$asked" ] && [ "$live" -gt 1 ] && { [ "$code" -gt 128 ] || [ "$code" -eq 75 ]; } && ! (finished "$1"); then
 		(run_lane "$1") &
 		pid=$!
 		return
 	fi
+	pid=0
 	live=$((live - 1))
 	[ "$result" -ne 0 ] || result=$code
+}
+
+# finished LANE: was the supervisor $pid told to stop? Then it has written down
+# that it ended, whatever status its stages have left it with. One that was
+# killed, or found another in its place, has not.
+finished() {
+	configure "$1" 2>/dev/null || return
+	phase='' owner=''
+	while read -r name value; do
+		case $name in
+		state) phase=$value ;;
+		pid) owner=$value ;;
+		esac
+	done <"$dir/state"
+	[ "$owner" = "$pid" ] || return
+	[ "$phase" = ended ] || [ "$phase $code" = 'standby 75' ] # under a lease
 }
