@@ -33,6 +33,7 @@ type leader struct {
 	wait   time.Duration
 	grace  time.Duration
 	id     string
+	parent int
 
 	mu      sync.Mutex
 	leading bool
@@ -47,6 +48,7 @@ func newLease(app *cli.App) *ffcli.Command {
 	cli.DurationVar(fs, &l.renew, "renew", 10*time.Second, "renew the lease once in this `TIME`")
 	cli.DurationVar(fs, &l.grace, "grace", 40*time.Second, "kill what CMD leaves behind in its group after this `TIME`")
 	fs.StringVar(&l.id, "id", "", "`NAME` of this contender (the host's name and the process id)")
+	fs.IntVar(&l.parent, "parent", 0, "end as if told to when process `PID` is no longer our parent")
 	fs.Func("wait", "longest `TIME` to wait for the lease, 0, or forever (forever)", func(text string) (err error) {
 		if l.wait = -1; text != "forever" {
 			l.wait, err = cli.ParseDuration(text)
@@ -73,6 +75,8 @@ func (l *leader) exec(ctx context.Context, args []string) error {
 		return err
 	}
 	l.observe()
+	ctx, cancel := l.withParent(ctx)
+	defer cancel()
 	runner := &lease.Runner{
 		Elector: lease.New(lease.Config{
 			Backend: backend, Fences: fences, ID: l.id, TTL: l.ttl, Renew: l.renew, Log: l.app.Log,
@@ -143,6 +147,29 @@ func (l *leader) open(name string) (lease.Backend, []checkpoint.Store, error) {
 		fences = append(fences, store)
 	}
 	return backend, fences, nil
+}
+
+// withParent ends the context when --parent has ended: a standby that nobody
+// looks after any more would be in the way of the next one on this host.
+func (l *leader) withParent(ctx context.Context) (context.Context, context.CancelFunc) {
+	if l.parent == 0 {
+		return ctx, func() {}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() {
+		ticker := time.NewTicker(time.Second)
+		defer ticker.Stop()
+		for os.Getppid() == l.parent {
+			select {
+			case <-ticker.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+		l.app.Log.Warn("the parent process has ended", "pid", l.parent)
+		cancel(&cli.Stopped{Signal: syscall.SIGTERM})
+	}()
+	return ctx, func() { cancel(nil) }
 }
 
 // openLease makes the lease that text names. Nothing is opened yet.
