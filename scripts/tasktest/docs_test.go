@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"sf2loki/scripts/testbed"
 )
 
 // sources is the text of all programs, without their tests and simulators.
@@ -15,7 +17,7 @@ func sources(t *testing.T) string {
 	t.Helper()
 	var all strings.Builder
 	for _, dir := range []string{"cmd", "pkg", "scripts/lib"} {
-		err := filepath.WalkDir(filepath.Join(root, dir), func(path string, d fs.DirEntry, err error) error {
+		err := filepath.WalkDir(filepath.Join(testbed.Root, dir), func(path string, d fs.DirEntry, err error) error {
 			switch {
 			case err != nil:
 				return err
@@ -56,7 +58,7 @@ func TestMessagesExist(t *testing.T) {
 // pages are the manual pages by name, as NAME and as NAME(SECTION).
 func pages(t *testing.T) map[string]string {
 	t.Helper()
-	names, err := filepath.Glob(root + "/man/*.[1-8]")
+	names, err := filepath.Glob(testbed.Root + "/man/*.[1-8]")
 	if err != nil || len(names) < 9 {
 		t.Fatalf("%d pages, %v", len(names), err)
 	}
@@ -121,7 +123,7 @@ func TestPagesAreFound(t *testing.T) {
 
 func read(t *testing.T, name string) string {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(root, name))
+	data, err := os.ReadFile(filepath.Join(testbed.Root, name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,13 +144,13 @@ func TestLinks(t *testing.T) {
 	for name, text := range texts {
 		for _, m := range link.FindAllStringSubmatch(text, -1) {
 			if strings.HasSuffix(name, ".md") && !strings.Contains(m[1], "://") {
-				if _, err := os.Stat(filepath.Join(root, m[1])); err != nil {
+				if _, err := os.Stat(filepath.Join(testbed.Root, m[1])); err != nil {
 					t.Errorf("%s: the link %s leads nowhere", name, m[1])
 				}
 			}
 		}
 		for _, path := range file.FindAllString(text, -1) {
-			if _, err := os.Stat(filepath.Join(root, path)); err != nil {
+			if _, err := os.Stat(filepath.Join(testbed.Root, path)); err != nil {
 				t.Errorf("%s: there is no %s", name, path)
 			}
 		}

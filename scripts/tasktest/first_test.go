@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"sf2loki/scripts/testbed"
 )
 
 var firstTasks = []task{
@@ -18,14 +20,14 @@ var firstTasks = []task{
 
 // csv writes a file of logins that are so old.
 func (b *bench) csv(name string, rows int, ago time.Duration) {
-	b.t.Helper()
+	b.T.Helper()
 	var text strings.Builder
 	text.WriteString(`"EVENT_TYPE","TIMESTAMP_DERIVED","USER_NAME","REQUEST_ID"` + "\n")
 	for i := range rows {
 		at := time.Now().UTC().Add(time.Duration(i)*time.Second - ago)
 		fmt.Fprintf(&text, `"Login","%s","user%d@acme.example","r%d"`+"\n", at.Format("2006-01-02T15:04:05.000Z"), i, i)
 	}
-	b.write(name, text.String())
+	b.Write(name, text.String())
 }
 
 func tryOneFile(b *bench, blocks []string) {
@@ -33,7 +35,7 @@ func tryOneFile(b *bench, blocks []string) {
 	b.csv("Login.csv", 30, 40*24*time.Hour)
 	b.sh(0, blocks[0])
 	if n := b.stored("http://localhost:3100", "", `{event_type="Login"}`); n != 30 {
-		b.t.Errorf("%d stored", n)
+		b.T.Errorf("%d stored", n)
 	}
 	// Without the flag one line says what there is to do about it.
 	b.sh(0, strings.Replace(blocks[0], " --ts clamp", "", 1), "30 of 30 entries are older than Loki takes: --ts clamp")
@@ -42,8 +44,8 @@ func tryOneFile(b *bench, blocks []string) {
 func lookFirst(b *bench, blocks []string) {
 	b.csv("Login.csv", 3000, time.Hour)
 	r := b.sh(0, blocks[0], `"event_type": "Login"`, "would_be_delivered=3000")
-	if strings.Contains(r.stderr, "ERROR") || strings.Contains(r.stderr, "broken pipe") {
-		b.t.Errorf("%v", r)
+	if strings.Contains(r.Stderr, "ERROR") || strings.Contains(r.Stderr, "broken pipe") {
+		b.T.Errorf("%v", r)
 	}
 }
 
@@ -56,11 +58,11 @@ func whatIsThere(b *bench, blocks []string) {
 
 func testRule(b *bench, blocks []string) {
 	b.csv("Login.csv", 5, time.Hour)
-	b.write("salt", "pepper\n")
-	b.write("rules.yaml", "eventlogfile:\n  - {action: hash, fields: [USER_NAME]}\n")
+	b.Write("salt", "pepper\n")
+	b.Write("rules.yaml", "eventlogfile:\n  - {action: hash, fields: [USER_NAME]}\n")
 	b.sh(1, blocks[0], `< {"EVENT_TYPE":"Login"`, `> {"EVENT_TYPE":"Login"`)
 	if text := b.read("after"); strings.Contains(text, "@acme.example") || strings.Count(text, "\n") != 4 {
-		b.t.Errorf("after: %s", text)
+		b.T.Errorf("after: %s", text)
 	}
 }
 
@@ -71,13 +73,13 @@ func rehearse(b *bench, blocks []string) {
 	r := b.sh(0, strings.TrimSpace(blocks[0])+" | ckpt commit /var/lib/sf2loki/prod.json")
 	b.holds(`{source="eventlogfile"}`, b.rows("Login"))
 	if b.read(b.here("/var/lib/sf2loki/prod.json")) != before {
-		b.t.Errorf("a position moved: %v", r)
+		b.T.Errorf("a position moved: %v", r)
 	}
 }
 
 // The file with the settings names secrets and holds none.
 func TestSettingsHoldNoSecret(t *testing.T) {
-	data, err := os.ReadFile(root + "/man/sf2loki-tasks.7")
+	data, err := os.ReadFile(testbed.Root + "/man/sf2loki-tasks.7")
 	if err != nil {
 		t.Fatal(err)
 	}

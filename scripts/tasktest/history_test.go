@@ -29,21 +29,21 @@ func (b *bench) state(name string) string { return b.read(b.here("/var/lib/sf2lo
 func backfill(b *bench, blocks []string) {
 	b.acme("--hours", "70", "--rows", "4", "--types", "Login", "--daily")
 	b.month()
-	b.set("SF_PULL_LOOKBACK=3h")
+	b.Set("SF_PULL_LOOKBACK=3h")
 	b.sh(0, live)
 	position, before := b.state("prod.json"), b.stored(acmeLoki, "7", `{event_type="Login"}`)
-	if plan := b.sh(0, blocks[0]); !strings.Contains(plan.stdout, `"files": 2,`) && !strings.Contains(plan.stdout, `"files": 3,`) {
-		b.t.Errorf("%v", plan)
+	if plan := b.sh(0, blocks[0]); !strings.Contains(plan.Stdout, `"files": 2,`) && !strings.Contains(plan.Stdout, `"files": 3,`) {
+		b.T.Errorf("%v", plan)
 	}
 	if after := b.stored(acmeLoki, "7", `{event_type="Login"}`); after <= before {
-		b.t.Errorf("%d entries, and then %d", before, after)
+		b.T.Errorf("%d entries, and then %d", before, after)
 	}
 	if b.state("prod.json") != position {
-		b.t.Error("the live position moved")
+		b.T.Error("the live position moved")
 	}
 	b.sh(0, "ckpt list /var/lib/sf2loki/backfill.json", "org=prod:window=")
-	if r := b.sh(0, lastPlan(b)); !strings.Contains(r.stdout, `"files": 0,`) {
-		b.t.Errorf("something is left: %v", r)
+	if r := b.sh(0, lastPlan(b)); !strings.Contains(r.Stdout, `"files": 0,`) {
+		b.T.Errorf("something is left: %v", r)
 	}
 	b.sh(1, "dl-replay list --spool /var/spool/sf2loki/prod | grep .")
 	b.configured()
@@ -55,7 +55,7 @@ func backfill(b *bench, blocks []string) {
 
 // lastPlan is the command that tells what is left of a backfill.
 func lastPlan(b *bench) string {
-	blocks := sections(b.t, "sf2loki-tasks.7")["A backfill that survives logout and failure"]
+	blocks := sections(b.T, "sf2loki-tasks.7")["A backfill that survives logout and failure"]
 	return blocks[1]
 }
 
@@ -88,18 +88,18 @@ until "$@"; do n=$((n + 1)); [ $n -lt 3 ] || exit 1; done
 	b.control("fault", `{"match":"/LogFile","times":1,"status":500,"body":"[]"}`)
 	b.sh(0, blocks[0])
 	r := b.sh(0, blocks[1], "org=prod:window=")
-	if !strings.Contains(r.stdout, `"files": 0,`) {
-		b.t.Errorf("something is left: %v", r)
+	if !strings.Contains(r.Stdout, `"files": 0,`) {
+		b.T.Errorf("something is left: %v", r)
 	}
 	if b.stored(acmeLoki, "7", `{event_type="Login"}`) == 0 {
-		b.t.Error("nothing has arrived")
+		b.T.Error("nothing has arrived")
 	}
 }
 
 func addType(b *bench, blocks []string) {
 	b.acme("--hours", "30", "--rows", "4", "--types", "Login,API,Search")
 	b.month()
-	b.set("SF_PULL_LOOKBACK=3h")
+	b.Set("SF_PULL_LOOKBACK=3h")
 	b.sh(0, live)
 	logins := b.stored(acmeLoki, "7", `{event_type="Login"}`)
 	b.sh(0, blocks[0])
@@ -112,23 +112,23 @@ func addType(b *bench, blocks []string) {
 func rewind(b *bench, blocks []string) {
 	b.acme("--hours", "30", "--rows", "4", "--types", "Login")
 	b.month()
-	b.set("SF_PULL_LOOKBACK=3d")
+	b.Set("SF_PULL_LOOKBACK=3d")
 	b.sh(0, live)
 	b.sh(0, blocks[0])
 	b.sh(0, "export SF_PULL_REPORT=again; "+live)
 	if n := b.account("again", "written"); n != b.rows("Login") {
-		b.t.Errorf("%d rows were read again", n)
+		b.T.Errorf("%d rows were read again", n)
 	}
 	b.holds(`{event_type="Login"}`, b.rows("Login"))
 }
 
 // account is a number of the account of a whole run.
 func (b *bench) account(file, field string) int {
-	b.t.Helper()
-	text := b.sh(0, `jq -r 'select(.scope == "run").`+field+`' `+file).stdout
+	b.T.Helper()
+	text := b.sh(0, `jq -r 'select(.scope == "run").`+field+`' `+file).Stdout
 	n, err := strconv.Atoi(strings.TrimSpace(text))
 	if err != nil {
-		b.t.Fatalf("%s of %s: %q", field, file, text)
+		b.T.Fatalf("%s of %s: %q", field, file, text)
 	}
 	return n
 }
@@ -138,11 +138,11 @@ func copies(b *bench, blocks []string) {
 	b.sh(0, live)
 	export, restore, _ := strings.Cut(strings.TrimSpace(blocks[0]), "\n")
 	b.sh(0, export)
-	kept := b.sh(0, "ckpt export /var/lib/sf2loki/prod.json").stdout
+	kept := b.sh(0, "ckpt export /var/lib/sf2loki/prod.json").Stdout
 	b.sh(0, "ckpt set /var/lib/sf2loki/prod.json org=prod:eventlogfile:Login 2020-01-01")
 	b.sh(0, restore)
-	if got := b.sh(0, "ckpt export /var/lib/sf2loki/prod.json").stdout; got != kept {
-		b.t.Errorf("%s is not %s", got, kept)
+	if got := b.sh(0, "ckpt export /var/lib/sf2loki/prod.json").Stdout; got != kept {
+		b.T.Errorf("%s is not %s", got, kept)
 	}
 }
 
@@ -153,13 +153,13 @@ func regenerated(b *bench, blocks []string) {
 	n := b.stored(acmeLoki, "7", `{event_type="Login"}`)
 	day := time.Now().UTC().Truncate(24 * time.Hour).Add(-48 * time.Hour)
 	b.control("day", `{"type":"Login","start":"`+day.Format(time.RFC3339)+`","created":"`+time.Now().UTC().Add(-6*time.Minute).Format(time.RFC3339)+`"}`)
-	listed := b.sh(0, strings.Replace(blocks[0], "list", "list --lookback 3d", 1)).stdout
+	listed := b.sh(0, strings.Replace(blocks[0], "list", "list --lookback 3d", 1)).Stdout
 	if strings.Count(listed, day.Format("2006-01-02T")) < 2 {
-		b.t.Errorf("listed: %s", listed)
+		b.T.Errorf("listed: %s", listed)
 	}
 	b.sh(0, "export SF_PULL_REPORT=again; "+daily)
 	if b.account("again", "written") == 0 {
-		b.t.Error("the new file was not read")
+		b.T.Error("the new file was not read")
 	}
 	b.holds(`{event_type="Login"}`, n)
 	b.sh(1, "dl-replay list --spool /var/spool/sf2loki/prod | grep .")

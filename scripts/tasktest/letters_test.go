@@ -35,16 +35,16 @@ const toSpool = "loki-push --allow-empty --spool /var/spool/sf2loki/prod <in >ac
 
 // fakeLoki is the Loki of acme without tenants, whose limits can be exceeded.
 func (b *bench) fakeLoki(args ...string) {
-	b.t.Helper()
+	b.T.Helper()
 	b.loki(acmeLoki, append([]string{"--multi-tenant"}, args...)...)
 	b.settings()
-	b.write("etc/sf2loki/loki.token", "secret\n")
+	b.Write("etc/sf2loki/loki.token", "secret\n")
 }
 
 func tooLong(b *bench, blocks []string) {
 	b.fakeLoki()
 	long := strings.Repeat("x", 300_000)
-	b.write("in", records(time.Minute, `{"ID":"1","QUERY":"`+long+`"}`, `{"ID":"2","QUERY":"short"}`, `{"ID":"3","QUERY":"`+long+`"}`))
+	b.Write("in", records(time.Minute, `{"ID":"1","QUERY":"`+long+`"}`, `{"ID":"2","QUERY":"short"}`, `{"ID":"3","QUERY":"`+long+`"}`))
 	b.sh(0, strings.Replace(toSpool, "loki-push", "loki-push --max-line-bytes 0", 1))
 	b.holds(`{event_type="API"}`, 1)
 	b.sh(0, blocks[0], "line_too_long  API", `{"key":"QUERY","value":300000}`, "2 to send: 2 replayed")
@@ -53,12 +53,12 @@ func tooLong(b *bench, blocks []string) {
 
 func tooOld(b *bench, blocks []string) {
 	b.fakeLoki()
-	b.write("in", records(9*24*time.Hour, "a", "b", "c"))
+	b.Write("in", records(9*24*time.Hour, "a", "b", "c"))
 	b.sh(0, toSpool)
 	b.sh(0, blocks[0], "too_old:3", "3 to send: 3 replayed")
 	b.holds(`{event_type="API"}`, 3)
 	b.configured()
-	b.write("in", records(8*24*time.Hour, "d", "e"))
+	b.Write("in", records(8*24*time.Hour, "d", "e"))
 	b.sh(0, strings.Replace(toSpool, "sf2loki/prod", "sf2loki/hourly", 1))
 	b.sh(0, blocks[1], "2 to send: 2 replayed")
 	b.holds(`{event_type="API"}`, 5)
@@ -67,9 +67,9 @@ func tooOld(b *bench, blocks []string) {
 func tooLate(b *bench, blocks []string) {
 	b.fakeLoki()
 	push := strings.Replace(toSpool, "loki-push", "loki-push --hour-label none", 1)
-	b.write("in", records(time.Minute, "now"))
+	b.Write("in", records(time.Minute, "now"))
 	b.sh(0, push)
-	b.write("in", records(3*time.Hour, "a", "b"))
+	b.Write("in", records(3*time.Hour, "a", "b"))
 	b.sh(0, push)
 	b.holds(`{event_type="API"}`, 1)
 	b.sh(0, blocks[0], "2 to send: 2 replayed")
@@ -78,7 +78,7 @@ func tooLate(b *bench, blocks []string) {
 
 func garbage(b *bench, blocks []string) {
 	b.fakeLoki("--poison", "garbage")
-	b.write("in", records(time.Minute, "garbage 1", "good", "garbage 2"))
+	b.Write("in", records(time.Minute, "garbage 1", "good", "garbage 2"))
 	b.sh(0, toSpool)
 	discard, requeue, _ := strings.Cut(strings.TrimSpace(blocks[0]), "\ndl-replay requeue")
 	b.sh(0, discard, "2 records are discarded now")
@@ -97,14 +97,14 @@ func diskFull(b *bench, blocks []string) {
 	}
 	// As the default has it: counted, said, and gone.
 	drop := b.sh(0, strings.Replace(full, " --on-dead-letter-error stop", "", 1))
-	if !strings.Contains(drop.stderr, "no space left on device") {
-		b.t.Errorf("%v", r)
+	if !strings.Contains(drop.Stderr, "no space left on device") {
+		b.T.Errorf("%v", r)
 	}
 	// With room again nothing that was stopped for is missing.
 	b.sh(0, "ckpt rm /var/lib/sf2loki/prod.json org=prod:eventlogfile:Login")
 	b.sh(0, blocks[0])
-	letters := strings.Count(b.sh(0, "dl-replay cat --spool /var/spool/sf2loki/prod | jq -c 'select(.reason)'").stdout, "\n")
+	letters := strings.Count(b.sh(0, "dl-replay cat --spool /var/spool/sf2loki/prod | jq -c 'select(.reason)'").Stdout, "\n")
 	if n := b.stored(acmeLoki, "7", `{event_type="Login"}`); letters == 0 || n+letters != b.rows("Login") {
-		b.t.Errorf("%d stored, %d letters, %d rows: %s", n, letters, b.rows("Login"), fmt.Sprint(r))
+		b.T.Errorf("%d stored, %d letters, %d rows: %s", n, letters, b.rows("Login"), fmt.Sprint(r))
 	}
 }

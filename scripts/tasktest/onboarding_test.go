@@ -48,35 +48,35 @@ func lookAtOrg(b *bench, blocks []string) {
 
 func renewal(b *bench, blocks []string) {
 	b.acme("--hours", "1")
-	b.sh(0, sections(b.t, "sf2loki-onboarding.7")["1. A key and a certificate"][0])
+	b.sh(0, sections(b.T, "sf2loki-onboarding.7")["1. A key and a certificate"][0])
 	good := b.read("etc/sf2loki/prod.pem")
 	b.sh(0, "cp prod.crt /etc/sf2loki/")
-	if r := b.sh(0, blocks[0]); strings.Contains(r.stdout, "ends within") {
-		b.t.Errorf("%v", r)
+	if r := b.sh(0, blocks[0]); strings.Contains(r.Stdout, "ends within") {
+		b.T.Errorf("%v", r)
 	}
 	b.sh(0, strings.Replace(blocks[0], "2592000", "99999999", 1), "the certificate of sf2loki ends within 30 days")
-	b.write("prod.pem", good)
+	b.Write("prod.pem", good)
 	b.sh(0, blocks[1], "PASS  login:")
 }
 
 func clientCredentials(b *bench, blocks []string) {
 	b.org("--hours", "1")
-	b.write("etc/sf2loki/client-secret", b.read("org/client-secret")+"\n")
+	b.Write("etc/sf2loki/client-secret", b.read("org/client-secret")+"\n")
 	b.sh(0, blocks[0], "PASS  login:")
 }
 
 // asked counts the calls that the org has answered.
 func (b *bench) asked() int {
-	b.t.Helper()
+	b.T.Helper()
 	res, err := http.Post(b.read("org/url")+"/__sftest/requests", "application/json", strings.NewReader(`{"match":"/services/data/"}`))
 	if err != nil {
-		b.t.Fatal(err)
+		b.T.Fatal(err)
 	}
 	defer res.Body.Close()
 	var answer struct{ Requests []string }
 	text, _ := io.ReadAll(res.Body)
 	if err := json.Unmarshal(text, &answer); err != nil {
-		b.t.Fatalf("%s: %v", text, err)
+		b.T.Fatalf("%s: %v", text, err)
 	}
 	return len(answer.Requests)
 }
@@ -86,7 +86,7 @@ func (b *bench) asked() int {
 func TestCalls(t *testing.T) {
 	b := newBench(t)
 	b.acme("--hours", "3", "--rows", "5", "--debug-logs", "1")
-	b.set("LOKI_PUSH_ALLOW_EMPTY=true")
+	b.Set("LOKI_PUSH_ALLOW_EMPTY=true")
 	const types, files = 6, 2
 	for _, tt := range []struct {
 		source      string

@@ -42,7 +42,7 @@ func TestReadme(t *testing.T) {
 	session := blocks[1]
 	step := func(block string, texts ...string) string {
 		t.Helper()
-		return b.in("bash", 0, session+block, texts...).stdout
+		return b.in("bash", 0, session+block, texts...).Stdout
 	}
 	step("", "PASS  login:")
 	out := step(blocks[2], `{"event_type":"Login"}`)

@@ -2,6 +2,8 @@ package tasktest
 
 import (
 	"strings"
+
+	"sf2loki/scripts/testbed"
 )
 
 var storeTasks = []task{
@@ -36,7 +38,7 @@ const liveTopic = `sf-pull pubsub --topic /event/LoginEventStream --resume /var/
 
 func lostPosition(b *bench, blocks []string) {
 	b.acme("--hours", "0", "--events", "10")
-	b.set("SF_PULL_IDLE_EXIT=500ms")
+	b.Set("SF_PULL_IDLE_EXIT=500ms")
 	b.sh(0, liveTopic)
 	b.control("bus-reset", "{}")
 	b.control("bus-publish", `{"bus":{"topic":"/event/LoginEventStream","count":5,"first":50}}`)
@@ -59,20 +61,20 @@ func refreshed(b *bench, blocks []string) {
 func takeOver(b *bench, blocks []string) {
 	b.acme("--hours", "5", "--rows", "4", "--types", "Login")
 	// The daemon's positions of event log files are times of creation.
-	at := b.sh(0, "sf-pull list --interval Hourly | jq -r .created | sort | head -n 2 | tail -n 1").stdout
-	b.write("daemon.json", `{"eventlogfile:Login":"`+strings.TrimSpace(at)+`"}`+"\n")
+	at := b.sh(0, "sf-pull list --interval Hourly | jq -r .created | sort | head -n 2 | tail -n 1").Stdout
+	b.Write("daemon.json", `{"eventlogfile:Login":"`+strings.TrimSpace(at)+`"}`+"\n")
 	b.sh(0, blocks[0])
 	b.sh(0, "ckpt list /var/lib/sf2loki/prod.json", "org=prod:eventlogfile:Login")
 	b.sh(0, "export SF_PULL_REPORT=first; "+live)
 	if n := b.account("first", "written"); n == 0 || n > b.rows("Login") {
-		b.t.Errorf("%d rows were read", n)
+		b.T.Errorf("%d rows were read", n)
 	}
 	if text := b.read("backup/daemon.json"); text != b.read("daemon.json") {
-		b.t.Errorf("the copy: %s", text)
+		b.T.Errorf("the copy: %s", text)
 	}
 	b.sh(0, blocks[1])
 	if text := b.read("daemon.json"); !strings.Contains(text, `"org=prod:eventlogfile:Login"`) || text == b.read("backup/daemon.json") {
-		b.t.Errorf("the way back: %s", text)
+		b.T.Errorf("the way back: %s", text)
 	}
 }
 
@@ -82,22 +84,22 @@ func loginFails(b *bench, blocks []string) {
 	b.sh(0, "openssl genrsa -out /etc/sf2loki/prod.pem 2048 2>/dev/null")
 	b.sh(77, blocks[0], "FAIL  login:", "invalid assertion", "the private key does not fit the app's certificate")
 	b.sh(77, live, "invalid assertion")
-	b.write("etc/sf2loki/prod.pem", good)
+	b.Write("etc/sf2loki/prod.pem", good)
 	b.sh(0, live)
 	b.holds(`{event_type="Login"}`, b.rows("Login"))
 }
 
 func rotate(b *bench, blocks []string) {
 	b.acme("--hours", "3", "--rows", "4", "--types", "Login")
-	b.write("etc/sf2loki/loki.token", "the old one\n")
-	b.write("new.token", "secret\n")
+	b.Write("etc/sf2loki/loki.token", "the old one\n")
+	b.Write("new.token", "secret\n")
 	end := b.begin("{ " + live + "; } 2>refusals; echo $? >ended")
-	b.eventually("the old token is refused", func() bool { return strings.Contains(b.read("refusals"), "401") })
+	testbed.Eventually(b.T, "the old token is refused", func() bool { return strings.Contains(b.read("refusals"), "401") })
 	b.sh(0, blocks[0])
-	b.eventually("the lane has ended", func() bool { return b.read("ended") != "" })
+	testbed.Eventually(b.T, "the lane has ended", func() bool { return b.read("ended") != "" })
 	end()
 	if got := b.read("ended"); got != "0" {
-		b.t.Errorf("status %s: %s", got, b.read("refusals"))
+		b.T.Errorf("status %s: %s", got, b.read("refusals"))
 	}
 	b.holds(`{event_type="Login"}`, b.rows("Login"))
 }

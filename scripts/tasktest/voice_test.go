@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"sf2loki/scripts/testbed"
 )
 
 var programs = []string{"sf-pull", "loki-push", "ckpt", "dl-replay"}
@@ -31,10 +33,7 @@ var (
 
 func help(t *testing.T, args ...string) string {
 	t.Helper()
-	if err := built(); err != nil {
-		t.Fatal(err)
-	}
-	out, err := exec.Command(filepath.Join(binDir, args[0]), append(args[1:], "--help")...).Output()
+	out, err := exec.Command(filepath.Join(binDir(t), args[0]), append(args[1:], "--help")...).Output()
 	if err != nil {
 		t.Fatalf("%q: %v", args, err)
 	}
@@ -189,7 +188,7 @@ func TestCompletions(t *testing.T) {
 	flags := helpFlags(t)
 	for _, program := range programs {
 		for _, shell := range []string{"bash", "zsh", "fish"} {
-			out, err := exec.Command(filepath.Join(binDir, program), "completion", shell).Output()
+			out, err := exec.Command(filepath.Join(binDir(t), program), "completion", shell).Output()
 			if err != nil {
 				t.Fatalf("%s %s: %v", program, shell, err)
 			}
@@ -205,9 +204,6 @@ func TestCompletions(t *testing.T) {
 
 // A mistake on the command line is told in the same words by all.
 func TestMistakesSoundAlike(t *testing.T) {
-	if err := built(); err != nil {
-		t.Fatal(err)
-	}
 	for command := range commands(t) {
 		program := strings.Fields(command)[0]
 		cases := map[string]string{"--no-such-flag": program + ": unknown flag --no-such-flag\n" + program + ": hint: see " + command + " --help\n"}
@@ -218,7 +214,7 @@ func TestMistakesSoundAlike(t *testing.T) {
 			if strings.HasSuffix(command, "completion") {
 				continue
 			}
-			cmd := exec.Command(filepath.Join(binDir, program), append(strings.Fields(command)[1:], arg)...)
+			cmd := exec.Command(filepath.Join(binDir(t), program), append(strings.Fields(command)[1:], arg)...)
 			cmd.Env = []string{"HOME=" + t.TempDir()}
 			var said strings.Builder
 			cmd.Stderr = &said
@@ -242,7 +238,7 @@ func logCalls(t *testing.T) []logCall {
 	var all []logCall
 	set := token.NewFileSet()
 	for _, dir := range []string{"cmd", "pkg"} {
-		err := filepath.WalkDir(filepath.Join(root, dir), func(path string, d fs.DirEntry, err error) error {
+		err := filepath.WalkDir(filepath.Join(testbed.Root, dir), func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.Contains(path, "test/") {
 				return err
 			}
@@ -338,7 +334,7 @@ func TestLogKeys(t *testing.T) {
 
 // Tables come from one printer.
 func TestOneTable(t *testing.T) {
-	err := filepath.WalkDir(root+"/cmd", func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(testbed.Root+"/cmd", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") {
 			return err
 		}

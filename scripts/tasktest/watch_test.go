@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"sf2loki/scripts/testbed"
 )
 
 var watchTasks = []task{
@@ -19,61 +21,61 @@ func rightNow(b *bench, blocks []string) {
 	b.acme("--hours", "3", "--rows", "4", "--types", "Login")
 	b.configured()
 	end := b.begin("exec sf2loki run hourly 2>log")
-	b.eventually("a position is stored", func() bool { return strings.Contains(b.state("hourly.json"), "Login") })
+	testbed.Eventually(b.T, "a position is stored", func() bool { return strings.Contains(b.state("hourly.json"), "Login") })
 	b.sh(0, blocks[0], "hourly: running", "loki-push ", "org=prod:eventlogfile:Login", `"delivered":12`, "ok")
 	b.sh(0, blocks[1])
-	b.eventually("a snapshot is printed", func() bool { return strings.Contains(b.read("log"), `"delivered":12`) })
+	testbed.Eventually(b.T, "a snapshot is printed", func() bool { return strings.Contains(b.read("log"), `"delivered":12`) })
 	end()
 }
 
 func complete(b *bench, blocks []string) {
 	b.acme("--hours", "75", "--rows", "3", "--types", "Login,API")
 	b.month()
-	b.set("SF_PULL_LOOKBACK=4d")
+	b.Set("SF_PULL_LOOKBACK=4d")
 	b.configured()
 	b.caughtUp(b.rows(""))
 	b.sh(0, blocks[0], "hourly:", "complete")
 	// A file that came later, and that nobody has pulled yet.
 	late, err := json.Marshal(map[string]any{"type": "Login", "start": b.here("2026-06-01") + "T05:00:00Z", "rows": 4, "seed": 9, "created": time.Now().UTC().Add(-3 * time.Hour)})
 	if err != nil {
-		b.t.Fatal(err)
+		b.T.Fatal(err)
 	}
 	b.control("hour", string(late))
 	hole := b.sh(65, blocks[0], "sf2loki audit hourly --fill")
 	b.sh(65, blocks[1])
 	if !strings.HasPrefix(b.read("audit.json"), "{") {
-		b.t.Errorf("JSON: %s", b.read("audit.json"))
+		b.T.Errorf("JSON: %s", b.read("audit.json"))
 	}
-	fill := regexp.MustCompile(`sf2loki audit hourly --fill[^\n]*`).FindString(hole.stdout + hole.stderr)
+	fill := regexp.MustCompile(`sf2loki audit hourly --fill[^\n]*`).FindString(hole.Stdout + hole.Stderr)
 	b.sh(0, fill)
 	b.sh(0, blocks[0], "complete")
 }
 
 // configured has the lane of the documentation, hourly, not running.
 func (b *bench) configured() {
-	b.lane("hourly", sections(b.t, "sf2loki-tasks.7")["A lane that runs all the time"][0])
+	b.lane("hourly", sections(b.T, "sf2loki-tasks.7")["A lane that runs all the time"][0])
 }
 
 // caughtUp runs the lane until Loki holds so many rows, and stops it.
 func (b *bench) caughtUp(rows int) {
-	b.t.Helper()
+	b.T.Helper()
 	end := b.begin("exec sf2loki run hourly")
-	b.eventually("the lane has caught up", func() bool { return b.stored(acmeLoki, "7", `{source="eventlogfile"}`) == rows })
-	if r := end(); r.status != 0 {
-		b.t.Errorf("%v", r)
+	testbed.Eventually(b.T, "the lane has caught up", func() bool { return b.stored(acmeLoki, "7", `{source="eventlogfile"}`) == rows })
+	if r := end(); r.Status != 0 {
+		b.T.Errorf("%v", r)
 	}
 }
 
 func lokiDown(b *bench, blocks []string) {
 	b.org("--hours", "4", "--rows", "4", "--types", "Login")
-	b.write("etc/sf2loki/loki.token", "secret\n")
+	b.Write("etc/sf2loki/loki.token", "secret\n")
 	b.loki(acmeLoki, "--multi-tenant", "--fail", "12:503")
 	b.settings()
 	b.sh(0, live)
 	b.holds(`{event_type="Login"}`, b.rows("Login"))
 	r := b.sh(0, blocks[0], "org=prod:eventlogfile:Login")
-	if strings.Contains(r.stdout, "FILE") {
-		b.t.Errorf("letters: %v", r)
+	if strings.Contains(r.Stdout, "FILE") {
+		b.T.Errorf("letters: %v", r)
 	}
 }
 
@@ -100,15 +102,15 @@ func upgrade(b *bench, blocks []string) {
 	newer := b.state("hourly.json")
 	b.sh(78, toHourly, "a newer one wrote it")
 	if b.state("hourly.json") != newer {
-		b.t.Error("the newer positions were touched")
+		b.T.Error("the newer positions were touched")
 	}
 	b.sh(0, blocks[1])
 	b.sh(0, "export SF_PULL_REPORT=again; "+toHourly)
 	if n := b.account("again", "written"); n != 0 {
-		b.t.Errorf("%d rows were read again", n)
+		b.T.Errorf("%d rows were read again", n)
 	}
 	want := "apt install ./sf2loki_1.4.0_amd64.deb\nsystemctl restart sf2loki@*\napt install --allow-downgrades ./sf2loki_1.3.0_amd64.deb\nsystemctl restart sf2loki@*"
 	if got := b.read("done"); got != want {
-		b.t.Errorf("as root: %s", got)
+		b.T.Errorf("as root: %s", got)
 	}
 }

@@ -64,15 +64,20 @@ func Build(dir string, args ...string) error {
 	return nil
 }
 
-var programs = sync.OnceValue(func() error { return Build(filepath.Join(scratch, "bin"), "./cmd/...") })
+// Programs builds the programs once and returns their directory.
+var Programs = sync.OnceValues(func() (string, error) {
+	dir := filepath.Join(scratch, "bin")
+	return dir, Build(dir, "./cmd/...")
+})
 
-// Bin is the directory of the programs, which are built once.
+// Bin is the directory of the programs.
 func Bin(t testing.TB) string {
 	t.Helper()
-	if err := programs(); err != nil {
+	dir, err := Programs()
+	if err != nil {
 		t.Fatal(err)
 	}
-	return filepath.Join(scratch, "bin")
+	return dir
 }
 
 // Bed is a directory to run scripts in, with the programs in PATH.
