@@ -88,9 +88,10 @@ type run struct {
 	byKey  map[string]*group
 	items  []item
 
-	mu     sync.Mutex
-	result Result
-	broken bool // by a failure of our own
+	mu      sync.Mutex
+	result  Result
+	broken  bool // by a failure of our own
+	crowded bool // more groups than can be open at once: counted as in use
 }
 
 // Run replays. The error, if any, bears the exit status.
@@ -149,6 +150,7 @@ func (r *run) plan() error {
 			continue
 		}
 		if len(r.groups) >= limit {
+			r.crowded = true
 			busy = append(busy, files)
 			continue
 		}
@@ -315,6 +317,9 @@ func (r *run) verdict() error {
 	case res.Returned > 0:
 		return hinted(sysexits.Errorf(sysexits.TempFail, "%d of %d records were sent and nobody said what became of them: they are still to be replayed",
 			res.Returned, res.Send), "a command that leaves records out makes this: leave them out with the selection instead")
+	case res.InUse > 0 && r.crowded:
+		return hinted(sysexits.Errorf(sysexits.TempFail, "%d records are in more files than can be open at once", res.InUse),
+			"run this again for the rest, or raise ulimit -n")
 	case res.InUse > 0:
 		return hinted(sysexits.Errorf(sysexits.TempFail, "%d records are in files that another process has in hand", res.InUse),
 			"a writer gives a file away a minute after its last record: run this again then")
