@@ -45,6 +45,9 @@ func checkWindow(since, until time.Time) error {
 	if !since.IsZero() && !until.IsZero() && !since.Before(until) {
 		return cli.Usagef("--since must be before --until")
 	}
+	if time.Until(since) > 24*time.Hour {
+		return cli.Usagef("--since lies in the future: nothing would be pulled until then")
+	}
 	return nil
 }
 

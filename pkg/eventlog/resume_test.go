@@ -67,6 +67,7 @@ func TestDaemonPosition(t *testing.T) {
 func TestForeignAndNewerPositions(t *testing.T) {
 	for _, text := range []string{
 		`{"v":1,"org":"00Dxx0000009999EAA","created":"2026-07-02T15:00:00.000Z"}`,
+		`{"v":1,"org":"00Dxx0000001gPLEAY","created":"2126-07-02T15:00:00.000Z"}`,
 		`{"v":2,"anything":true}`,
 	} {
 		b := newBench(t)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sf2loki/pkg/record"
+	"sf2loki/pkg/sysexits"
 	"sf2loki/pkg/tally"
 )
 
@@ -50,6 +51,10 @@ func (s *Source) load(key string) (pos position, stored bool, err error) {
 		return pos, false, nil
 	}
 	pos, err = parsePosition(text, s.cfg.OrgID)
+	if now := s.cfg.API.Now(); pos.created.Sub(now) >= 24*time.Hour {
+		return pos, true, &hintError{sysexits.Errorf(sysexits.Config, "%s: the position %s lies in the future", key, pos.created.UTC().Format(time.RFC3339)),
+			"ckpt set gives it another time, ckpt rm forgets it"}
+	}
 	var id *idError
 	switch {
 	case err == nil:

@@ -78,6 +78,16 @@ func appendMillis(dst []byte, ns int64) []byte {
 // DateTime is a SOQL literal.
 func DateTime(ns int64) string { return string(appendMillis(nil, ns)) }
 
+// Ahead is the error of a position that no clock explains: nothing would be
+// pulled until its time has come, and what happens meanwhile be passed over.
+func Ahead(at, now time.Time) error {
+	if at.Sub(now) < 24*time.Hour {
+		return nil
+	}
+	return WithHint(sysexits.Errorf(sysexits.Config, "the position %s lies in the future", DateTime(at.UnixNano())),
+		"ckpt set gives it another time, ckpt rm forgets it")
+}
+
 // Useless is a stored value that is no position. It can be done without.
 type Useless struct{ text string }
 

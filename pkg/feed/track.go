@@ -33,6 +33,9 @@ func Open(terms Terms, memory *Memory, text string, stored bool, now time.Time) 
 	var err error
 	if stored {
 		t.Pos, err = ParsePosition(text, terms.OrgID)
+		if ahead := Ahead(time.Unix(0, t.Pos.Time), now); t.Pos.Set && ahead != nil {
+			return nil, ahead
+		}
 	}
 	for _, id := range t.Pos.Done {
 		t.seen.Add(KeyOf([]byte(id)), t.Pos.Time)

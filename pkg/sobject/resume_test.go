@@ -31,6 +31,8 @@ func TestPositions(t *testing.T) { // peers 5, #103 for objects, C14
 		{name: "garbage", value: `{"last_ts": "None"}`, rows: 4, cause: "lookback", warn: "no time"},
 		{name: "an array", value: `[1]`, rows: 4, cause: "lookback", warn: "neither"},
 		{name: "another org's", value: `{"v":1,"org":"00Dxx0000009999AAA","ts":"2026-07-03T09:00:00.000Z"}`, code: sysexits.Config},
+		{name: "one of tomorrow", value: `{"v":1,"org":"ORG","ts":"2026-07-04T12:00:00.000Z","id":"ID1"}`, code: sysexits.Config},
+		{name: "a date to come", value: "2126-07-03", code: sysexits.Config},
 		{name: "a newer release's", value: `{"v":2,"ts":"2026-07-03T09:00:00.000Z"}`, code: sysexits.Config},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
