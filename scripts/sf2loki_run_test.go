@@ -324,6 +324,29 @@ func TestStopOfOneLane(t *testing.T) {
 	})
 }
 
+// An audit that is told to stop does so at once, and clears up.
+func TestAuditStopped(t *testing.T) {
+	inShells(t, func(t *testing.T, l *lane) {
+		must(t, os.Remove(l.dir+"/bin/sf-pull"))
+		must(t, os.WriteFile(l.dir+"/bin/sf-pull", []byte("#!/bin/sh\necho list >>"+l.dir+"/log\nexec sleep 60\n"), 0o755))
+		must(t, os.WriteFile(l.dir+"/prod.ledger", nil, 0o600))
+		must(t, os.Mkdir(l.dir+"/tmp", 0o755))
+		l.env = []string{"TMPDIR=" + l.dir + "/tmp"}
+		cmd := l.command("audit", "--days-ago", "2")
+		must(t, cmd.Start())
+		t.Cleanup(func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
+		l.awaitStages(1, `^list$`)
+		must(t, cmd.Process.Signal(syscall.SIGTERM))
+		_ = cmd.Wait()
+		if status := cmd.ProcessState.ExitCode(); status != 75 {
+			t.Errorf("status %d", status)
+		}
+		if left, _ := os.ReadDir(l.dir + "/tmp"); len(left) != 0 {
+			t.Errorf("left behind: %v", left)
+		}
+	})
+}
+
 func read(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)

@@ -28,8 +28,20 @@ audit() {
 	fi
 	[ -n "$lanes" ] || lanes=$(all_lanes) || exit
 	audit_dir=$(mktemp -d) || exit 73
-	trap 'rm -rf "$audit_dir"' EXIT
-	trap 'exit 75' TERM INT HUP
+	listen # and do nothing else
+	(audit_lanes "$@") &
+	wait "$!"
+	result=$?
+	if [ -n "$heard" ]; then
+		kill -TERM "$!" 2>/dev/null
+		result=75
+	fi
+	rm -rf "$audit_dir"
+	exit "$result"
+}
+
+# audit_lanes [FLAG...]: each in a process of its own.
+audit_lanes() {
 	result=0
 	while IFS= read -r l; do
 		[ -n "$l" ] || continue
