@@ -78,8 +78,8 @@ func generate(t *testing.T, path string, size int64) (want digest) {
 func TestLargeFile(t *testing.T) {
 	size := int64(number(t, "PIPETEST_FILE_MB", 20)) << 20
 	b := newBench(t)
-	b.limit = 10 * time.Minute
-	want := generate(t, b.path("large.csv"), size)
+	b.Limit = 10 * time.Minute
+	want := generate(t, b.Path("large.csv"), size)
 	b.set("LOKI_PUSH_MAX_AGE=0", "LOKI_PUSH_STREAM_BYTES_PER_SECOND=0")
 
 	t.Run("lokitest", func(t *testing.T) {
@@ -115,18 +115,18 @@ func (b *bench) measured(t *testing.T, to string, want *digest) {
 	b.set("PULL=--file large.csv --report pull.report", "PUSH="+to+" --report push.report")
 	run := b.start("rm -f state.json *.pid" + killable)
 	memory := run.memory()
-	r := run.wait()
-	if r.status != 0 {
+	r := run.Wait()
+	if r.Status != 0 {
 		t.Fatalf("%v", r)
 	}
-	info, err := os.Stat(b.path("large.csv"))
+	info, err := os.Stat(b.Path("large.csv"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	mb := float64(info.Size()) / (1 << 20)
-	t.Logf("%.0f MB, %d rows, in %v: %.1f MB/s, %v", mb, want.entries, r.took.Round(time.Millisecond), mb/r.took.Seconds(), strings.Join(memory, ", "))
+	t.Logf("%.0f MB, %d rows, in %v: %.1f MB/s, %v", mb, want.entries, r.Took.Round(time.Millisecond), mb/r.Took.Seconds(), strings.Join(memory, ", "))
 	for _, name := range []string{"pull.report", "push.report"} {
-		for line := range strings.Lines(b.read(name)) {
+		for line := range strings.Lines(b.Read(name)) {
 			var account struct {
 				Read     int64
 				Balanced bool
@@ -158,12 +158,12 @@ func (r *running) memory() []string {
 		}
 		select {
 		case <-tick.C:
-		case <-r.done:
+		case <-r.Done:
 			said := make([]string, len(stages))
 			for i, name := range stages {
 				said[i] = fmt.Sprintf("%s %d MiB", name, most[i]>>10)
 				if most[i] > mostMemory[i] {
-					r.b.t.Errorf("%s had %d MiB of memory", name, most[i]>>10)
+					r.b.T.Errorf("%s had %d MiB of memory", name, most[i]>>10)
 				}
 			}
 			return said

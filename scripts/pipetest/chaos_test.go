@@ -87,7 +87,7 @@ func TestKillBesideAnother(t *testing.T) {
 sf-pull elf --event-type Login --interval Daily --lane $lane --resume state.json |
 loki-push --url "$LOKI" --spool dead-daily --batch-entries 10 | ckpt commit state.json || exit; done`)
 	c.round(b, srv, outcome{stored: org.want})
-	if r := beside.wait(); r.status != 0 {
+	if r := beside.Wait(); r.Status != 0 {
 		t.Errorf("the other pipeline: %v", r)
 	}
 	same(t, "the store", held(srv), org.want)
@@ -100,7 +100,7 @@ loki-push --url "$LOKI" --spool dead-daily --batch-entries 10 | ckpt commit stat
 // sparseFile is the log of a day of 1,000 rows.
 func sparseFile(t *testing.T, b *bench) outcome {
 	data := sftest.Hour{Type: "Login", Start: daysAgo(1), Rows: 1000, Span: 24 * time.Hour, Awkward: 20}.CSV()
-	b.write("day.csv", string(data))
+	b.Write("day.csv", string(data))
 	b.set("PULL=--file day.csv")
 	return outcome{stored: expected(t, data, nil).folded()}
 }
@@ -115,7 +115,7 @@ func poisonedFile(t *testing.T, b *bench) outcome {
 			cells["QUERY"] = strings.Repeat("x", 300<<10)
 		}
 	}}.CSV()
-	b.write("day.csv", string(data))
+	b.Write("day.csv", string(data))
 	b.set("PULL=--file day.csv", "LOKI_PUSH_MAX_LINE_BYTES=0")
 	o := outcome{tally{}, tally{}}
 	for e := range expected(t, data, nil) {
@@ -170,37 +170,37 @@ func (c *chaos) loki(t *testing.T) *lokitest.Server {
 
 // round pulls a source with a few kills.
 func (c *chaos) round(b *bench, srv *lokitest.Server, want outcome) {
-	b.shell = shells[c.rng.IntN(2)]
+	b.Shell = shells[c.rng.IntN(2)]
 	// With little room in loki-push, sf-pull is held up by a slow Loki too.
 	b.set("LOKI="+srv.URL, fmt.Sprintf("PUSH=--batch-entries %d --buffer-bytes %dKiB --in-flight %d",
 		[]int{1000, 17, 5}[c.rng.IntN(3)], []int{24 << 10, 100, 400}[c.rng.IntN(3)], 1+c.rng.IntN(4)))
 	armed := 4 + c.rng.IntN(8)
 	for run := 0; ; run++ {
 		for _, name := range stages {
-			_ = os.Remove(b.path(name + ".pid"))
+			_ = os.Remove(b.Path(name + ".pid"))
 		}
 		r := b.start("set -f" + killable)
 		if run < armed {
 			c.kill(r, srv)
 		}
-		end := r.wait()
+		end := r.Wait()
 		srv.Script(nil)
-		if strings.Contains(end.stderr, "(not done after") {
-			b.t.Errorf("run %d: %v", run, end)
+		if strings.Contains(end.Stderr, "(not done after") {
+			b.T.Errorf("run %d: %v", run, end)
 			return
 		}
-		if end.status == 0 {
+		if end.Status == 0 {
 			break
 		}
 		if run > armed {
-			b.t.Errorf("run %d, and nobody killed: %v", run, end)
+			b.T.Errorf("run %d, and nobody killed: %v", run, end)
 			return
 		}
 	}
 	// Nothing may be missing once a status was 0, also when a kill came too late
 	// to matter.
-	same(b.t, "the store", held(srv), want.stored)
-	same(b.t, "dead letters", captured(b), want.refused)
+	same(b.T, "the store", held(srv), want.stored)
+	same(b.T, "dead letters", captured(b), want.refused)
 	c.repeats += srv.Stats().Duplicates
 }
 
@@ -225,7 +225,7 @@ func (c *chaos) kill(r *running, srv *lokitest.Server) {
 		select {
 		case <-timer.C:
 			c.count(stage, r.kill(stages[stage]))
-		case <-r.done:
+		case <-r.Done:
 		}
 		return
 	}
@@ -245,7 +245,7 @@ func (c *chaos) kill(r *running, srv *lokitest.Server) {
 	select {
 	case did := <-hit:
 		c.count(stage, did)
-	case <-r.done:
+	case <-r.Done:
 	}
 }
 
@@ -272,14 +272,14 @@ func (r *running) pid(name string) int {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for {
-		data, err := os.ReadFile(r.b.path(name + ".pid"))
+		data, err := os.ReadFile(r.b.Path(name + ".pid"))
 		if err == nil {
 			pid, _ := strconv.Atoi(strings.TrimSpace(string(data)))
 			return pid
 		}
 		select {
 		case <-tick.C:
-		case <-r.done:
+		case <-r.Done:
 			return 0
 		}
 	}
@@ -293,5 +293,5 @@ func (r *running) alive(pid int) bool {
 	}
 	_, rest, ok := strings.Cut(string(data), ") ")
 	fields := strings.Fields(rest)
-	return ok && len(fields) > 2 && fields[0] != "Z" && fields[2] == strconv.Itoa(r.cmd.Process.Pid)
+	return ok && len(fields) > 2 && fields[0] != "Z" && fields[2] == strconv.Itoa(r.Cmd.Process.Pid)
 }

@@ -9,6 +9,7 @@ import (
 
 	"sf2loki/pkg/lokitest"
 	"sf2loki/pkg/sftest"
+	"sf2loki/scripts/testbed"
 )
 
 // live is the pipeline of the manual, with no flag but those that it needs.
@@ -31,19 +32,19 @@ func newDay(t *testing.T) *day {
 
 // hour publishes rows of Login.
 func (d *day) hour(ago, rows, overlap int, madeAgo time.Duration) {
-	d.t.Helper()
+	d.T.Helper()
 	d.org.publish(d.org.AddHour(sftest.Hour{Type: "Login", Start: hoursAgo(ago), Rows: rows, Overlap: overlap, Awkward: 25}, created(madeAgo)))
 }
 
 // stored fails unless each row is stored once and nothing was refused.
 func (d *day) stored() {
-	d.t.Helper()
-	same(d.t, "Loki", held(d.srv), d.org.want)
+	d.T.Helper()
+	same(d.T, "Loki", held(d.srv), d.org.want)
 	if letters := d.letters("dead"); len(letters) > 0 {
-		d.t.Errorf("%d dead letters, the first: %.600v", len(letters), letters[0])
+		d.T.Errorf("%d dead letters, the first: %.600v", len(letters), letters[0])
 	}
 	if s := d.srv.Stats(); len(s.Discarded) > 0 {
-		d.t.Errorf("refused: %v", s.Discarded)
+		d.T.Errorf("refused: %v", s.Discarded)
 	}
 }
 
@@ -69,15 +70,15 @@ func TestDayOne(t *testing.T) {
 func hourAfterHour(d *day) {
 	d.hour(5, 300, 0, 50*time.Minute)
 	d.hour(6, 300, 0, 40*time.Minute)
-	d.ok(live)
+	d.OK(live)
 	d.stored()
 }
 
 func hourAfterHourInTwo(d *day) {
 	d.hour(5, 300, 0, 50*time.Minute)
-	d.ok(live)
+	d.OK(live)
 	d.hour(6, 300, 0, 40*time.Minute)
-	d.ok(live)
+	d.OK(live)
 	d.stored()
 }
 
@@ -85,9 +86,9 @@ func lateSecondFile(d *day) {
 	d.hour(8, 200, 0, 4*time.Hour)
 	d.hour(7, 200, 0, 3*time.Hour)
 	d.hour(6, 200, 0, 2*time.Hour)
-	d.ok(live)
+	d.OK(live)
 	d.hour(8, 320, 20, time.Hour) // the rows after the 200th, and 20 of them again
-	d.ok(live)
+	d.OK(live)
 	d.stored()
 }
 
@@ -105,10 +106,10 @@ func lostReplies(d *day) {
 		}
 		return nil
 	})
-	d.set("PULL=--interval Daily").ok(live)
+	d.set("PULL=--interval Daily").OK(live)
 	d.stored()
 	if s := d.srv.Stats(); s.Duplicates == 0 {
-		d.t.Errorf("nothing came again: %+v", s)
+		d.T.Errorf("nothing came again: %+v", s)
 	}
 }
 
@@ -116,11 +117,11 @@ func regenerated(d *day) {
 	d.set("PULL=--interval Daily")
 	d.org.Know(sparse(1, 1000))
 	d.org.publish(d.org.AddDay("Login", daysAgo(1), created(2*time.Hour)))
-	d.ok(live)
+	d.OK(live)
 	d.stored()
 	d.org.Know(sparse(1, 1300))
 	d.org.publish(d.org.AddDay("Login", daysAgo(1), created(time.Hour)))
-	d.ok(live)
+	d.OK(live)
 	d.stored()
 }
 
@@ -132,31 +133,31 @@ func backfill(d *day) {
 	}
 	window := strings.NewReplacer("$PULL", "--since "+hoursAgo(66).Format(time.RFC3339)+" --until "+hoursAgo(3).Format(time.RFC3339), "--spool dead", "--spool dead-backfill").Replace(live)
 	beside, first := d.start(window), d.start(live)
-	for _, r := range []*result{beside.wait(), first.wait()} {
-		if r.status != 0 {
-			d.t.Fatalf("%v", r)
+	for _, r := range []*testbed.Result{beside.Wait(), first.Wait()} {
+		if r.Status != 0 {
+			d.T.Fatalf("%v", r)
 		}
 	}
 	d.stored()
 	before := d.positions()
 	if len(before) != 2 || before["eventlogfile:Login"] == "" {
-		d.t.Fatalf("positions: %v", before)
+		d.T.Fatalf("positions: %v", before)
 	}
 	d.hour(3, 60, 0, 30*time.Minute)
-	d.ok(live)
+	d.OK(live)
 	d.stored()
 	moved := d.positions()
 	for key, value := range before {
 		if (moved[key] == value) == (key == "eventlogfile:Login") {
-			d.t.Errorf("%s: from %s to %s", key, value, moved[key])
+			d.T.Errorf("%s: from %s to %s", key, value, moved[key])
 		}
 	}
-	d.ok(window) // it was done, and moves nothing
+	d.OK(window) // it was done, and moves nothing
 	if after := d.positions(); !maps.Equal(after, moved) {
-		d.t.Errorf("positions: %v, before the backfill %v", after, moved)
+		d.T.Errorf("positions: %v, before the backfill %v", after, moved)
 	}
 	if letters := d.letters("dead-backfill"); len(letters) > 0 {
-		d.t.Errorf("%d dead letters of the backfill", len(letters))
+		d.T.Errorf("%d dead letters of the backfill", len(letters))
 	}
 	d.stored()
 }
@@ -171,18 +172,18 @@ func hourlyBesideDaily(d *day) {
 	daily := strings.NewReplacer("$PULL", "--interval Daily", "--spool dead", "--spool dead-daily").Replace(live)
 	for round := range 2 {
 		one, other := d.start(daily), d.start(live)
-		for _, r := range []*result{one.wait(), other.wait()} {
-			if r.status != 0 {
-				d.t.Fatalf("round %d: %v", round, r)
+		for _, r := range []*testbed.Result{one.Wait(), other.Wait()} {
+			if r.Status != 0 {
+				d.T.Fatalf("round %d: %v", round, r)
 			}
 		}
 	}
 	d.stored()
 	keys := fmt.Sprint(sorted(d.positions()))
 	if want := "[eventlogfile:Daily:Login eventlogfile:Login]"; keys != want {
-		d.t.Errorf("keys %s, want %s", keys, want)
+		d.T.Errorf("keys %s, want %s", keys, want)
 	}
 	if letters := d.letters("dead-daily"); len(letters) > 0 {
-		d.t.Errorf("%d dead letters of the daily lane", len(letters))
+		d.T.Errorf("%d dead letters of the daily lane", len(letters))
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"sf2loki/scripts/testbed"
 )
 
 // demo is a bench on which scripts/demo runs as it does from a shell.
@@ -24,17 +26,17 @@ func demo(t *testing.T) *bench {
 	for i, value := range strings.Split(strings.TrimSuffix(string(out), "\n"), "\n") {
 		b.set([]string{"GOCACHE=", "GOMODCACHE=", "GOPATH=", "GOFLAGS="}[i] + value)
 	}
-	script, err := filepath.Abs(root + "/scripts/demo")
+	script, err := filepath.Abs(testbed.Root + "/scripts/demo")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return b.set("DEMO="+script, "HOME="+t.TempDir(), "PATH="+binDir(t)+":"+filepath.Dir(goBinary)+":/usr/local/bin:/usr/bin:/bin")
+	return b.set("DEMO="+script, "HOME="+t.TempDir(), "PATH="+testbed.Bin(t)+":"+filepath.Dir(goBinary)+":/usr/local/bin:/usr/bin:/bin")
 }
 
 // alone fails when a process of the script is left.
 func (r *running) alone(t *testing.T) {
 	t.Helper()
-	if err := syscall.Kill(-r.cmd.Process.Pid, 0); !errors.Is(err, syscall.ESRCH) {
+	if err := syscall.Kill(-r.Cmd.Process.Pid, 0); !errors.Is(err, syscall.ESRCH) {
 		t.Errorf("processes are left: %v", err)
 	}
 }
@@ -45,12 +47,12 @@ func TestDemo(t *testing.T) {
 			t.Parallel()
 			b := demo(t)
 			r := b.start(shell + ` "$DEMO"`)
-			end := r.wait()
-			if end.status != 0 || !strings.HasSuffix(end.stdout, "\nEverything has arrived.\n") || end.stderr != "" {
+			end := r.Wait()
+			if end.Status != 0 || !strings.HasSuffix(end.Stdout, "\nEverything has arrived.\n") || end.Stderr != "" {
 				t.Errorf("%v", end)
 			}
 			r.alone(t)
-			if left, err := filepath.Glob(b.dir + "/*"); err != nil || len(left) > 0 {
+			if left, err := filepath.Glob(b.Dir + "/*"); err != nil || len(left) > 0 {
 				t.Errorf("left behind: %q, %v", left, err)
 			}
 		})
@@ -62,15 +64,15 @@ func TestDemoStopped(t *testing.T) {
 	t.Parallel()
 	b := demo(t)
 	r := b.start(`exec sh "$DEMO" kept`)
-	eventually(t, "a first pull", func() bool { return b.read("kept/push.json") != "" })
-	if err := r.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+	testbed.Eventually(t, "a first pull", func() bool { return b.Read("kept/push.json") != "" })
+	if err := r.Cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if end := r.wait(); end.status != 143 {
+	if end := r.Wait(); end.Status != 143 {
 		t.Errorf("%v", end)
 	}
 	r.alone(t)
-	if b.read("kept/state.json") == "" {
+	if b.Read("kept/state.json") == "" {
 		t.Error("what was to be kept is gone")
 	}
 }

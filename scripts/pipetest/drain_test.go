@@ -7,18 +7,19 @@ import (
 	"time"
 
 	"sf2loki/pkg/lokitest"
+	"sf2loki/scripts/testbed"
 )
 
 // idle starts a pipeline that follows an org, and waits until all is pushed,
 // committed and nothing happens any more.
 func (d *day) idle(shell string) *running {
-	d.t.Helper()
-	d.shell = shell
+	d.T.Helper()
+	d.Shell = shell
 	d.hour(5, 200, 0, time.Hour)
 	d.set("PULL=--event-type Login --follow")
 	r := d.start(killable)
-	eventually(d.t, "everything is committed", func() bool {
-		return strings.Contains(d.read("state.json"), "eventlogfile:Login") && !strings.Contains(d.read("state.json"), `\"rows\"`)
+	testbed.Eventually(d.T, "everything is committed", func() bool {
+		return strings.Contains(d.Read("state.json"), "eventlogfile:Login") && !strings.Contains(d.Read("state.json"), `\"rows\"`)
 	})
 	return r
 }
@@ -32,10 +33,10 @@ func TestDrainFromTheHead(t *testing.T) {
 			r := d.idle(shell)
 			asked := time.Now()
 			if !r.signal("pull", syscall.SIGTERM) {
-				t.Fatalf("sf-pull is not there: %v", r.wait())
+				t.Fatalf("sf-pull is not there: %v", r.Wait())
 			}
-			end := r.wait()
-			if end.status != 0 {
+			end := r.Wait()
+			if end.Status != 0 {
 				t.Errorf("want 0: %v", end)
 			}
 			t.Logf("drained in %v", time.Since(asked).Round(time.Millisecond))
@@ -55,15 +56,15 @@ func TestDrainUnderLoad(t *testing.T) {
 	}
 	d.set("LOKI="+slow.URL, "PULL=--event-type Login", "PUSH=--batch-entries 100 --buffer-bytes 256KiB")
 	r := d.start(killable)
-	eventually(t, "Loki has something", func() bool { return slow.Stats().Stored > 500 })
+	testbed.Eventually(t, "Loki has something", func() bool { return slow.Stats().Stored > 500 })
 	if !r.signal("pull", syscall.SIGTERM) {
-		t.Fatalf("sf-pull was done too early: %v", r.wait())
+		t.Fatalf("sf-pull was done too early: %v", r.Wait())
 	}
-	if end := r.wait(); end.status != 0 {
+	if end := r.Wait(); end.Status != 0 {
 		t.Errorf("want 0: %v", end)
 	}
 	first := slow.Stats()
-	d.ok(killable)
+	d.OK(killable)
 	same(t, "Loki", held(slow), d.org.want)
 	if again := slow.Stats().Received - len(d.org.want); again != 0 || first.Stored == len(d.org.want) {
 		t.Errorf("%d entries were sent again; %d of %d had been stored", again, first.Stored, len(d.org.want))
@@ -82,7 +83,7 @@ func TestDrainOfTheGroup(t *testing.T) {
 					t.Errorf("%s is not there", name)
 				}
 			}
-			if end := r.wait(); end.status != 0 {
+			if end := r.Wait(); end.Status != 0 {
 				t.Errorf("want 0: %v", end)
 			}
 			d.stored()
@@ -103,15 +104,15 @@ func TestVanishedReader(t *testing.T) {
 			r := d.idle("dash")
 			gone := time.Now()
 			if !r.kill(tt.killed) {
-				t.Fatalf("%s is not there: %v", tt.killed, r.wait())
+				t.Fatalf("%s is not there: %v", tt.killed, r.Wait())
 			}
-			end := r.wait()
+			end := r.Wait()
 			took := time.Since(gone)
-			if end.status != tt.status || took > 1500*time.Millisecond { // half a second for a busy machine
+			if end.Status != tt.status || took > 1500*time.Millisecond { // half a second for a busy machine
 				t.Errorf("want %d within a second, took %v: %v", tt.status, took, end)
 			}
 			t.Logf("ended in %v", took.Round(time.Millisecond))
-			for line := range strings.Lines(end.stderr) {
+			for line := range strings.Lines(end.Stderr) {
 				if strings.HasPrefix(line, "sf-pull: ") || strings.HasPrefix(line, "loki-push: ") && tt.killed == "ckpt" {
 					t.Errorf("a vanished reader is no news: %s", line)
 				}

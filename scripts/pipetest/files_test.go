@@ -10,9 +10,10 @@ import (
 	"time"
 
 	"sf2loki/pkg/lokitest"
+	"sf2loki/scripts/testbed"
 )
 
-const fixtures = root + "/pkg/eventlog/testdata"
+const fixtures = testbed.Root + "/pkg/eventlog/testdata"
 
 // Every file of the fixtures arrives row by row and byte by byte, in a
 // simulated Loki and in a store of another project.
@@ -65,7 +66,7 @@ func fixtureFile(t *testing.T, path string, rows int) {
 		t.Fatalf("the reference finds %d rows, the manifest has %d", want.total(), rows)
 	}
 	b := newBench(t)
-	if err := os.CopyFS(b.dir, os.DirFS(filepath.Dir(path))); err != nil {
+	if err := os.CopyFS(b.Dir, os.DirFS(filepath.Dir(path))); err != nil {
 		t.Fatal(err)
 	}
 	srv := loki(t, lokitest.Config{Limits: anyAge})
@@ -100,18 +101,18 @@ type letter struct {
 
 // letters are all dead letters in a spool.
 func (b *bench) letters(spool string) []letter {
-	b.t.Helper()
-	paths, err := filepath.Glob(b.path(spool) + "/*.ndjson")
+	b.T.Helper()
+	paths, err := filepath.Glob(b.Path(spool) + "/*.ndjson")
 	if err != nil {
-		b.t.Fatal(err)
+		b.T.Fatal(err)
 	}
 	var all []letter
 	for _, path := range paths {
 		data, err := os.ReadFile(path)
 		if err != nil {
-			b.t.Fatal(err)
+			b.T.Fatal(err)
 		}
-		all = append(all, parseLetters(b.t, string(data))...)
+		all = append(all, parseLetters(b.T, string(data))...)
 	}
 	return all
 }
@@ -131,11 +132,11 @@ func parseLetters(t *testing.T, text string) []letter {
 
 // positions is the checkpoint document.
 func (b *bench) positions() map[string]string {
-	b.t.Helper()
+	b.T.Helper()
 	doc := map[string]string{}
-	if text := b.read("state.json"); text != "" {
+	if text := b.Read("state.json"); text != "" {
 		if err := json.Unmarshal([]byte(text), &doc); err != nil {
-			b.t.Fatal(err)
+			b.T.Fatal(err)
 		}
 	}
 	maps.DeleteFunc(doc, func(key, _ string) bool { return strings.HasPrefix(key, "__") })
@@ -143,11 +144,11 @@ func (b *bench) positions() map[string]string {
 }
 
 // pipe runs a pipeline that has to end with the status.
-func (b *bench) pipe(status int, script string) *result {
-	b.t.Helper()
-	r := b.run(script)
-	if r.status != status {
-		b.t.Fatalf("want status %d: %v", status, r)
+func (b *bench) pipe(status int, script string) *testbed.Result {
+	b.T.Helper()
+	r := b.Run(script)
+	if r.Status != status {
+		b.T.Fatalf("want status %d: %v", status, r)
 	}
 	return r
 }

@@ -49,10 +49,10 @@ func daysAgo(n int) time.Time {
 
 // use makes the org the one that sf-pull logs in to.
 func (b *bench) use(o *testOrg) *bench {
-	b.t.Helper()
-	b.write("key.pem", o.PrivateKeyPEM())
+	b.T.Helper()
+	b.Write("key.pem", o.PrivateKeyPEM())
 	return b.set("SF_PULL_LOGIN_URL="+o.URL, "SF_PULL_CLIENT_ID="+o.ClientID, "SF_PULL_USERNAME="+o.Username,
-		"SF_PULL_PRIVATE_KEY_FILE="+b.path("key.pem"))
+		"SF_PULL_PRIVATE_KEY_FILE="+b.Path("key.pem"))
 }
 
 // otherKey is a good key that no app knows.

@@ -11,12 +11,13 @@ import (
 
 	"sf2loki/pkg/lokitest"
 	"sf2loki/pkg/sftest"
+	"sf2loki/scripts/testbed"
 )
 
 // examples are the commands in the section EXAMPLES of a manual page.
 func examples(t *testing.T, page string) []string {
 	t.Helper()
-	data, err := os.ReadFile(root + "/man/" + page)
+	data, err := os.ReadFile(testbed.Root + "/man/" + page)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +72,7 @@ func TestRecipes(t *testing.T) {
 
 // twoTypes publishes an hour of Login and one of API.
 func (d *day) twoTypes(ago, rows int) {
-	d.t.Helper()
+	d.T.Helper()
 	for _, eventType := range []string{"Login", "API"} {
 		d.org.publish(d.org.AddHour(sftest.Hour{Type: eventType, Start: hoursAgo(ago), Rows: rows, Awkward: 10}, created(time.Duration(ago*10)*time.Minute)))
 	}
@@ -79,8 +80,8 @@ func (d *day) twoTypes(ago, rows int) {
 
 // through runs a pipeline of both types with a filter in the middle.
 func (d *day) through(filter string) {
-	d.t.Helper()
-	d.ok(`sf-pull elf --event-type '*' --resume state.json |
+	d.T.Helper()
+	d.OK(`sf-pull elf --event-type '*' --resume state.json |
 ` + filter + ` |
 loki-push --url "$LOKI" --spool dead | ckpt commit state.json`)
 }
@@ -105,27 +106,27 @@ func (want tally) changed(f func(*entry)) tally {
 // A filter does not lose the positions of what it takes out.
 func filterRecipe(d *day, recipe string) {
 	d.through(recipe)
-	same(d.t, "Loki", held(d.srv), d.org.want.only("Login"))
+	same(d.T, "Loki", held(d.srv), d.org.want.only("Login"))
 	all := d.org.want
 	d.org.want = tally{}
 	d.twoTypes(4, 30)
 	before := d.srv.Stats().Received
 	d.through(recipe)
 	if got, want := d.srv.Stats().Received-before, 30; got != want {
-		d.t.Errorf("the second pass sent %d entries, want %d", got, want)
+		d.T.Errorf("the second pass sent %d entries, want %d", got, want)
 	}
 	d.org.ResetRequests()
-	d.ok(`sf-pull elf --event-type '*' --resume state.json > after`)
-	if strings.Contains(d.read("after"), `"line"`) {
-		d.t.Errorf("records are left after both passes: %.500s", d.read("after"))
+	d.OK(`sf-pull elf --event-type '*' --resume state.json > after`)
+	if strings.Contains(d.Read("after"), `"line"`) {
+		d.T.Errorf("records are left after both passes: %.500s", d.Read("after"))
 	}
 	maps.Copy(all, d.org.want)
-	same(d.t, "Loki", held(d.srv), all.only("Login"))
+	same(d.T, "Loki", held(d.srv), all.only("Login"))
 }
 
 func labelRecipe(d *day, recipe string) {
 	d.through(recipe)
-	same(d.t, "Loki", held(d.srv), d.org.want.changed(func(e *entry) {
+	same(d.T, "Loki", held(d.srv), d.org.want.changed(func(e *entry) {
 		e.labels = strings.Replace(e.labels, `event_hour=`, `environment="test",event_hour=`, 1)
 	}))
 }
@@ -134,24 +135,24 @@ func lineRecipe(d *day, recipe string) {
 	d.through(recipe)
 	got := held(d.srv)
 	if len(got) != len(d.org.want) {
-		d.t.Errorf("%d entries, want %d", len(got), len(d.org.want))
+		d.T.Errorf("%d entries, want %d", len(got), len(d.org.want))
 	}
 	plain := func(e entry) string { // jq writes numbers and escapes its own way
 		var fields map[string]string
 		if err := json.Unmarshal([]byte(e.line), &fields); err != nil {
-			d.t.Fatalf("%v: %.300s", err, e.line)
+			d.T.Fatalf("%v: %.300s", err, e.line)
 		}
 		return pairs(fields)
 	}
 	want := d.org.want.changed(func(e *entry) {
 		var fields map[string]string
 		if err := json.Unmarshal([]byte(e.line), &fields); err != nil {
-			d.t.Fatal(err)
+			d.T.Fatal(err)
 		}
 		delete(fields, "CLIENT_IP")
 		e.line = pairs(fields)
 	})
-	same(d.t, "Loki", got.changed(func(e *entry) { e.line = plain(*e) }), want)
+	same(d.T, "Loki", got.changed(func(e *entry) { e.line = plain(*e) }), want)
 }
 
 func timeRecipe(d *day, recipe string) {
@@ -160,28 +161,28 @@ func timeRecipe(d *day, recipe string) {
 	got := held(d.srv)
 	for e := range got {
 		if e.nanos < begin.UnixNano() || e.nanos > time.Now().UnixNano() {
-			d.t.Errorf("time of %v", e)
+			d.T.Errorf("time of %v", e)
 		}
 	}
 	lines := func(all tally) tally {
 		return all.changed(func(e *entry) { e.nanos, e.labels = 0, "" })
 	}
-	same(d.t, "Loki", lines(got), lines(d.org.want))
+	same(d.T, "Loki", lines(got), lines(d.org.want))
 }
 
 func lanesRecipe(d *day, recipe string) {
-	other := loki(d.t, lokitest.Config{})
+	other := loki(d.T, lokitest.Config{})
 	script := strings.NewReplacer("http://audit.example:3100", d.srv.URL, "http://rest.example:3100", other.URL).Replace(recipe)
 	d.set("SF_PULL_EVENT_TYPE=*")
 	for range 2 {
-		d.ok("set -e\n" + script)
-		same(d.t, "audit", held(d.srv), d.org.want.only("Login"))
-		same(d.t, "rest", held(other), d.org.want.only("API"))
+		d.OK("set -e\n" + script)
+		same(d.T, "audit", held(d.srv), d.org.want.only("Login"))
+		same(d.T, "rest", held(other), d.org.want.only("API"))
 		d.twoTypes(3, 20)
 	}
 	for _, lane := range []string{"audit", "rest"} {
-		if text := d.read(lane + ".json"); !strings.Contains(text, `"lane=`+lane+":eventlogfile:Login") || !strings.Contains(text, "eventlogfile:API") {
-			d.t.Errorf("%s.json: %s", lane, text)
+		if text := d.Read(lane + ".json"); !strings.Contains(text, `"lane=`+lane+":eventlogfile:Login") || !strings.Contains(text, "eventlogfile:API") {
+			d.T.Errorf("%s.json: %s", lane, text)
 		}
 	}
 }
@@ -189,17 +190,17 @@ func lanesRecipe(d *day, recipe string) {
 func copyRecipe(d *day, recipe string) {
 	d.set("SF_PULL_EVENT_TYPE=*")
 	script := strings.Replace(recipe, "http://127.0.0.1:3100", d.srv.URL, 1)
-	d.ok(script)
+	d.OK(script)
 	d.stored()
-	second := loki(d.t, lokitest.Config{})
-	d.ok("loki-push --url " + second.URL + " < copy.ndjson > acks")
-	same(d.t, "what the copy gives", held(second), d.org.want)
+	second := loki(d.T, lokitest.Config{})
+	d.OK("loki-push --url " + second.URL + " < copy.ndjson > acks")
+	same(d.T, "what the copy gives", held(second), d.org.want)
 }
 
 func countRecipe(d *day, recipe string) {
-	r := d.ok(`sf-pull elf --event-type '*' > copy.ndjson; <copy.ndjson ` + recipe)
-	if got := strings.Fields(r.stdout); !slices.Equal(got, []string{"40", "API", "40", "Login"}) {
-		d.t.Errorf("counts: %q", got)
+	r := d.OK(`sf-pull elf --event-type '*' > copy.ndjson; <copy.ndjson ` + recipe)
+	if got := strings.Fields(r.Stdout); !slices.Equal(got, []string{"40", "API", "40", "Login"}) {
+		d.T.Errorf("counts: %q", got)
 	}
 }
 
@@ -220,13 +221,13 @@ func TestPipelineExamples(t *testing.T) {
 				overviewReplay(d, script)
 				return
 			}
-			d.ok(script)
+			d.OK(script)
 			if name == "cron" {
 				d.stored()
 				return
 			}
-			if got := held(d.srv); len(got) != len(d.org.want) || d.read("copy.ndjson") == "" || d.read("refused.ndjson") != "" {
-				t.Errorf("%d entries, want %d; refused %.300s", len(got), len(d.org.want), d.read("refused.ndjson"))
+			if got := held(d.srv); len(got) != len(d.org.want) || d.Read("copy.ndjson") == "" || d.Read("refused.ndjson") != "" {
+				t.Errorf("%d entries, want %d; refused %.300s", len(got), len(d.org.want), d.Read("refused.ndjson"))
 			}
 		})
 	}
@@ -242,25 +243,25 @@ func overviewReplay(d *day, script string) {
 			"ts": time.Now().UTC().Format(time.RFC3339Nano), "labels": map[string]string{"source": "x", "event_type": "y"}, "line": line,
 		})
 		if err != nil {
-			d.t.Fatal(err)
+			d.T.Fatal(err)
 		}
 		records += string(data) + "\n"
 	}
-	d.write("records", records)
-	d.ok(`loki-push --url "$LOKI" --spool dead < records > acks`)
+	d.Write("records", records)
+	d.OK(`loki-push --url "$LOKI" --spool dead < records > acks`)
 	if letters := d.letters("dead"); len(letters) != 2 || letters[0].Reason != "line_too_long" {
-		d.t.Fatalf("%.300v", letters)
+		d.T.Fatalf("%.300v", letters)
 	}
 	d.srv.SetLimits("fake", func(l *lokitest.Limits) { l.MaxLineSize = 256 << 10 })
-	r := d.ok(script)
-	if !strings.Contains(r.stdout, "line_too_long") {
-		d.t.Errorf("%v", r)
+	r := d.OK(script)
+	if !strings.Contains(r.Stdout, "line_too_long") {
+		d.T.Errorf("%v", r)
 	}
 	sizes := map[int]int{}
 	for e := range held(d.srv) {
 		sizes[len(e.line)]++
 	}
 	if want := map[int]int{5: 1, 200_000: 2}; !maps.Equal(sizes, want) {
-		d.t.Errorf("lines of %v, want %v", sizes, want)
+		d.T.Errorf("lines of %v, want %v", sizes, want)
 	}
 }

@@ -24,6 +24,7 @@ import (
 
 	"sf2loki/pkg/lokitest"
 	"sf2loki/pkg/sftest"
+	"sf2loki/scripts/testbed"
 )
 
 // sourced is a pipeline of any source, of which each stage tells its process id.
@@ -58,7 +59,7 @@ func TestKillOfSources(t *testing.T) {
 			done := 0
 			for round := 0; done < (kills+3)/4 && !t.Failed(); round++ {
 				b := newBench(t)
-				b.limit = 3 * time.Minute
+				b.Limit = 3 * time.Minute
 				c := &siege{bench: b, rng: rng, feedSource: source.make(t, b), vl: newVLTenant(t)}
 				c.gate = newGate(t, c.vl.URL)
 				c.run()
@@ -186,40 +187,40 @@ type siege struct {
 func (c *siege) run() {
 	want, last := c.reference()
 	if len(want) != c.records || want.total() != c.records {
-		c.t.Fatalf("the source has %d records, of which %d differ; want %d", want.total(), len(want), c.records)
+		c.T.Fatalf("the source has %d records, of which %d differ; want %d", want.total(), len(want), c.records)
 	}
-	c.shell = shells[c.rng.IntN(2)]
+	c.Shell = shells[c.rng.IntN(2)]
 	c.set("LOKI="+c.gate.URL+"/insert/loki/api/v1/push", fmt.Sprintf("PUSH=--tenant %s --batch-entries %d --buffer-bytes %dKiB --in-flight %d",
 		c.vl.ID, []int{1000, 17, 5}[c.rng.IntN(3)], []int{24 << 10, 100, 400}[c.rng.IntN(3)], 1+c.rng.IntN(4)))
 	for armed := 2 + c.rng.IntN(3); armed > 0; armed-- {
 		c.attempt("", c.kill)
 	}
 	end := c.toTheEnd("", last)
-	if end.status != 0 {
-		c.t.Fatalf("nobody killed: %v", end)
+	if end.Status != 0 {
+		c.T.Fatalf("nobody killed: %v", end)
 	}
-	got := c.vl.held(c.t)
-	same(c.t, "the store", got.folded(), want)
-	c.t.Logf("%d kills, %d entries were stored again", c.kills, got.total()-len(want))
+	got := c.vl.held(c.T)
+	same(c.T, "the store", got.folded(), want)
+	c.T.Logf("%d kills, %d entries were stored again", c.kills, got.total()-len(want))
 	if letters := c.letters("dead"); len(letters) > 0 {
-		c.t.Errorf("%d dead letters", len(letters))
+		c.T.Errorf("%d dead letters", len(letters))
 	}
 	before := c.gate.came.Load()
-	if end = c.toTheEnd(c.again, last); end.status != 0 {
-		c.t.Errorf("the second run: %v", end)
+	if end = c.toTheEnd(c.again, last); end.Status != 0 {
+		c.T.Errorf("the second run: %v", end)
 	}
 	if n := c.gate.came.Load() - before; n != 0 {
-		c.t.Errorf("the second run pushed %d times", n)
+		c.T.Errorf("the second run pushed %d times", n)
 	}
 }
 
 // reference is what one run without a fault writes, and the last position of
 // each key.
 func (c *siege) reference() (tally, map[string]string) {
-	c.t.Helper()
-	c.ok("sf-pull " + c.pull + " " + c.whole + " >reference.ndjson 2>/dev/null")
+	c.T.Helper()
+	c.OK("sf-pull " + c.pull + " " + c.whole + " >reference.ndjson 2>/dev/null")
 	want, last := tally{}, map[string]string{}
-	lines := bufio.NewScanner(strings.NewReader(c.read("reference.ndjson")))
+	lines := bufio.NewScanner(strings.NewReader(c.Read("reference.ndjson")))
 	lines.Buffer(nil, 64<<20)
 	for lines.Scan() {
 		var r struct {
@@ -231,7 +232,7 @@ func (c *siege) reference() (tally, map[string]string) {
 			Value  string            `json:"checkpoint_value"`
 		}
 		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
-			c.t.Fatal(err)
+			c.T.Fatal(err)
 		}
 		if r.Value != "" {
 			last[r.Key] = r.Value
@@ -245,16 +246,16 @@ func (c *siege) reference() (tally, map[string]string) {
 }
 
 // attempt runs the pipeline once and calls f while it runs.
-func (c *siege) attempt(flags string, f func(*running)) *result {
+func (c *siege) attempt(flags string, f func(*running)) *testbed.Result {
 	for _, name := range stages {
-		_ = os.Remove(c.path(name + ".pid"))
+		_ = os.Remove(c.Path(name + ".pid"))
 	}
 	r := c.start("set -f; PULL='" + c.pull + " " + flags + "'" + sourced)
 	f(r)
 	c.gate.hook.Store(nil)
-	end := r.wait()
-	if strings.Contains(end.stderr, "(not done after") {
-		c.t.Fatal(end)
+	end := r.Wait()
+	if strings.Contains(end.Stderr, "(not done after") {
+		c.T.Fatal(end)
 	}
 	return end
 }
@@ -275,7 +276,7 @@ func (c *siege) kill(r *running) {
 	select {
 	case <-now:
 	case <-timer.C:
-	case <-r.done:
+	case <-r.Done:
 	}
 	if r.kill(stage) {
 		c.kills++
@@ -283,7 +284,7 @@ func (c *siege) kill(r *running) {
 }
 
 // toTheEnd runs the pipeline until there is nothing more to come.
-func (c *siege) toTheEnd(flags string, last map[string]string) *result {
+func (c *siege) toTheEnd(flags string, last map[string]string) *testbed.Result {
 	if c.begun == nil {
 		return c.attempt(flags, func(*running) {})
 	}
@@ -302,8 +303,8 @@ func (r *running) until(what string, condition func() bool) {
 	for !condition() {
 		select {
 		case <-tick.C:
-		case <-r.done:
-			r.b.t.Fatalf("never: %s: %v", what, r.wait())
+		case <-r.Done:
+			r.b.T.Fatalf("never: %s: %v", what, r.Wait())
 		}
 	}
 }
@@ -313,7 +314,7 @@ func (r *running) until(what string, condition func() bool) {
 func TestSlowLokiStopsEvents(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.limit = 3 * time.Minute
+	b.Limit = 3 * time.Minute
 	org := newOrg(t)
 	bus := org.NewBus(sftest.BusConfig{ZeroCredit: time.Second})
 	bus.DefineSamples()
@@ -359,7 +360,7 @@ func TestSlowLokiStopsEvents(t *testing.T) {
 		}
 	}
 	r.signal("pull", syscall.SIGTERM)
-	if end := r.wait(); end.status != 0 {
+	if end := r.Wait(); end.Status != 0 {
 		t.Errorf("%v", end)
 	}
 }

@@ -19,10 +19,10 @@ var shells = []string{"dash", "bash"}
 
 // recent are rows of the last hours.
 func (b *bench) recent(name string, rows int) tally {
-	b.t.Helper()
+	b.T.Helper()
 	data := sftest.Hour{Type: "Login", Start: hoursAgo(4), Rows: rows, Span: 3 * time.Hour}.CSV()
-	b.write(name, string(data))
-	return expected(b.t, data, nil).folded()
+	b.Write(name, string(data))
+	return expected(b.T, data, nil).folded()
 }
 
 // The status of a pipeline is never 0 when a stage failed, in shells that look
@@ -75,18 +75,18 @@ func TestStatusOfFailures(t *testing.T) {
 			t.Run(tt.name+", "+shell, func(t *testing.T) {
 				t.Parallel()
 				b := newBench(t)
-				b.shell = shell
+				b.Shell = shell
 				want := b.recent("a.csv", 120)
-				b.write("bad.csv", `[{"message":"Session expired or invalid","errorCode":"INVALID_SESSION_ID"}]`)
+				b.Write("bad.csv", `[{"message":"Session expired or invalid","errorCode":"INVALID_SESSION_ID"}]`)
 				srv := loki(t, lokitest.Config{Limits: lokitest.Plain})
 				if tt.answer != 0 {
 					srv.Script(refuse(tt.answer))
 				}
-				r := b.set("LOKI=" + srv.URL).run(tt.script)
-				if r.status != tt.want {
+				r := b.set("LOKI=" + srv.URL).Run(tt.script)
+				if r.Status != tt.want {
 					t.Errorf("want %d: %v", tt.want, r)
 				}
-				if r.status == 0 && !strings.HasPrefix(tt.name, "a source") {
+				if r.Status == 0 && !strings.HasPrefix(tt.name, "a source") {
 					same(t, "Loki", held(srv), want)
 				}
 			})
@@ -101,7 +101,7 @@ func TestStatusOfKills(t *testing.T) {
 			t.Run(stage+", "+shell, func(t *testing.T) {
 				t.Parallel()
 				b := newBench(t)
-				b.shell = shell
+				b.Shell = shell
 				want := b.recent("a.csv", 3000)
 				srv := loki(t, lokitest.Config{Limits: lokitest.Plain})
 				b.set("LOKI="+srv.URL, "PULL=--file a.csv", "PUSH=--batch-entries 10 --in-flight 1")
@@ -113,14 +113,14 @@ func TestStatusOfKills(t *testing.T) {
 					}
 					return nil
 				})
-				end := r.wait()
+				end := r.Wait()
 				did := <-killed
 				// The last record of a killed sf-pull may be torn.
-				if want := [][]int{{75, 74}, {75}, {137}}[i]; did && !slices.Contains(want, end.status) {
+				if want := [][]int{{75, 74}, {75}, {137}}[i]; did && !slices.Contains(want, end.Status) {
 					t.Errorf("want one of %v: %v", want, end)
 				}
 				srv.Script(nil)
-				b.ok(killable)
+				b.OK(killable)
 				same(t, "Loki", held(srv), want)
 				if !did && stage != "pull" {
 					t.Errorf("%s was not there to be killed: %v", stage, end)
@@ -136,23 +136,23 @@ func TestExportFails(t *testing.T) {
 		t.Run(shell, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
-			b.shell = shell
+			b.Shell = shell
 			want := b.recent("a.csv", 50)
 			srv := loki(t, lokitest.Config{Limits: lokitest.Plain})
 			b.set("LOKI=" + srv.URL)
 			const pipeline = `ckpt export "$FROM" | sf-pull elf --file a.csv --resume - | loki-push --url "$LOKI" | ckpt commit state.json`
-			b.write("torn.json", `{"file:a.csv": "{\"v\":1`)
+			b.Write("torn.json", `{"file:a.csv": "{\"v\":1`)
 			for _, from := range []string{"torn.json", ".", "a.csv"} {
-				if r := b.run(fmt.Sprintf("FROM=%s; ", from) + pipeline); r.status != 65 {
+				if r := b.Run(fmt.Sprintf("FROM=%s; ", from) + pipeline); r.Status != 65 {
 					t.Errorf("want 65: %v", r)
 				}
-				if text, got := b.read("state.json"), srv.Stats().Received; text != "" || got != 0 {
+				if text, got := b.Read("state.json"), srv.Stats().Received; text != "" || got != 0 {
 					t.Errorf("%d entries were sent, the document is %q", got, text)
 				}
 			}
-			b.ok("FROM=state.json; " + pipeline) // a store that is not there yet is no failure
+			b.OK("FROM=state.json; " + pipeline) // a store that is not there yet is no failure
 			same(t, "Loki", held(srv), want)
-			b.ok("FROM=state.json; " + pipeline)
+			b.OK("FROM=state.json; " + pipeline)
 			if got := srv.Stats().Received; got != len(want) {
 				t.Errorf("%d entries were sent, want %d", got, len(want))
 			}

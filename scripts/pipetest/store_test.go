@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"sf2loki/pkg/lokitest"
+	"sf2loki/scripts/testbed"
 )
 
 // loki starts a simulated Loki that ends with the test.
@@ -59,7 +60,7 @@ func held(srv *lokitest.Server) tally {
 var victoriaLogs = sync.OnceValues(startVictoriaLogs)
 
 func startVictoriaLogs() (string, error) {
-	tools := exec.Command(root+"/scripts/test-tools", "victoria-logs")
+	tools := exec.Command(testbed.Root+"/scripts/test-tools", "victoria-logs")
 	tools.Stderr = os.Stderr
 	out, err := tools.Output()
 	if err != nil {
@@ -88,7 +89,7 @@ func startVictoriaLogs() (string, error) {
 	if err := <-started; err != nil {
 		return "", err
 	}
-	atExit(func() {
+	testbed.AtExit(func() {
 		_ = cmd.Process.Kill()
 		<-exited
 		os.RemoveAll(dir)
