@@ -53,9 +53,9 @@ func TestCron(t *testing.T) {
 	if len(jobs) != 3 {
 		t.Fatalf("%d jobs", len(jobs))
 	}
-	local := strings.NewReplacer("/var/lib/sf2loki", b.dir, "/var/spool/sf2loki", b.path("spool"), "/etc/sf2loki", b.dir)
-	write(t, b.path("client-secret"), b.org.ClientSecret+"\n", 0o600)
-	b.env = []string{"HOME=" + b.dir, "LOGNAME=sf2loki"} // what cron has besides
+	local := strings.NewReplacer("/var/lib/sf2loki", b.Dir, "/var/spool/sf2loki", b.Path("spool"), "/etc/sf2loki", b.Dir)
+	write(t, b.Path("client-secret"), b.org.ClientSecret+"\n", 0o600)
+	b.Env = []string{"HOME=" + b.Dir, "LOGNAME=sf2loki"} // what cron has besides
 	shell := ""
 	for _, pair := range shipped {
 		name, value, _ := strings.Cut(pair, "=")
@@ -71,7 +71,7 @@ func TestCron(t *testing.T) {
 		case "LOKI_PUSH_URL":
 			value = b.loki.URL
 		}
-		b.env = append(b.env, name+"="+local.Replace(value))
+		b.Env = append(b.Env, name+"="+local.Replace(value))
 	}
 	if target, err := filepath.EvalSymlinks(shell); err != nil || filepath.Base(target) != "dash" {
 		t.Logf("the shell is %s, %v", target, err)
@@ -99,7 +99,7 @@ func TestCron(t *testing.T) {
 	if got := b.stored(); got != 50 {
 		t.Errorf("%d entries after the second pass", got)
 	}
-	must(t, os.MkdirAll(b.path("spool/cron"), 0o700))
+	must(t, os.MkdirAll(b.Path("spool/cron"), 0o700))
 	run(jobs[2])
 	// Beside a run that goes on, another one ends at once.
 	b.sh(75, b.programs("v1.0.0"), "exec 9>cron.lock; flock 9; "+local.Replace(jobs[0].command))

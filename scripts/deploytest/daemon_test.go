@@ -26,7 +26,7 @@ func TestSwitchOver(t *testing.T) {
 		t.Run(way, func(t *testing.T) {
 			b := newBench(t)
 			id, created := b.hour(6, 30)
-			write(t, b.path("daemon.json"), fmt.Sprintf(`{"eventlogfile:Login": %q, "egress:budget": "{\"date\": \"2026-07-01\", \"bytes\": 5}", "__fence_epoch__": "4"}`,
+			write(t, b.Path("daemon.json"), fmt.Sprintf(`{"eventlogfile:Login": %q, "egress:budget": "{\"date\": \"2026-07-01\", \"bytes\": 5}", "__fence_epoch__": "4"}`,
 				fmt.Sprintf(`{"ids": [["%s", "%s"]], "last_created": "%s"}`, id, created, created)), 0o600)
 			b.hour(5, 20)
 			pass := "sf-pull elf --event-type '*' --resume STATE | loki-push | ckpt commit STATE"
@@ -48,7 +48,7 @@ func TestSwitchOver(t *testing.T) {
 			if !strings.Contains(out, " positions=2 left_out=1 ") {
 				t.Errorf("it reports %s", out)
 			}
-			back := read(t, b.path("back.json"))
+			back := read(t, b.Path("back.json"))
 			if !strings.Contains(back, `eventlogfile:Login": "{\"ids\": [[\"`) || !strings.Contains(back, `"egress:budget": "{\"date\": \"2026-07-01\", \"bytes\": 5}"`) {
 				t.Errorf("the daemon gets %s", back)
 			}

@@ -203,11 +203,11 @@ func TestLaneOfThePods(t *testing.T) {
 	if last := command[len(command)-1]; last != "/etc/sf2loki/prod.conf" || command[len(command)-3] != "sf2loki" {
 		t.Errorf("the command is %v", command)
 	}
-	write(t, b.path("prod.conf"), strings.ReplaceAll(text, "/var/spool/sf2loki", b.dir), 0o600)
-	write(t, b.path("client-secret"), "secret\n", 0o600)
+	write(t, b.Path("prod.conf"), strings.ReplaceAll(text, "/var/spool/sf2loki", b.Dir), 0o600)
+	write(t, b.Path("client-secret"), "secret\n", 0o600)
 	supervisor, err := filepath.Abs(root + "/scripts/sf2loki")
 	must(t, err)
-	b.env = []string{"HOME=" + b.dir, "CREDENTIALS_DIRECTORY=" + b.dir, "RUNTIME_DIRECTORY=" + b.path("run"),
+	b.Env = []string{"HOME=" + b.Dir, "CREDENTIALS_DIRECTORY=" + b.Dir, "RUNTIME_DIRECTORY=" + b.Path("run"),
 		"AWS_ACCESS_KEY_ID=x", "AWS_SECRET_ACCESS_KEY=x", "AWS_EC2_METADATA_DISABLED=true"}
 	b.sh(0, b.programs("v1.0.0"), supervisor+" check ./prod.conf")
 }
@@ -221,18 +221,18 @@ func TestCronJob(t *testing.T) {
 		t.Fatalf("the command is %v", c.Command)
 	}
 	script := regexp.MustCompile(`state='[^']*'`).ReplaceAllString(c.Command[2], "state=positions.json")
-	script = strings.ReplaceAll(script, "/run/sf2loki", b.dir)
-	must(t, os.Rename(b.path("key.pem"), b.path("other.pem")))
-	write(t, b.path("client-secret"), b.org.ClientSecret, 0o600)
-	b.env = []string{"HOME=" + b.dir, "CREDENTIALS_DIRECTORY=" + b.dir}
+	script = strings.ReplaceAll(script, "/run/sf2loki", b.Dir)
+	must(t, os.Rename(b.Path("key.pem"), b.Path("other.pem")))
+	write(t, b.Path("client-secret"), b.org.ClientSecret, 0o600)
+	b.Env = []string{"HOME=" + b.Dir, "CREDENTIALS_DIRECTORY=" + b.Dir}
 	for _, o := range of[*corev1.ConfigMap](objects(t)) {
 		if o.Name != c.EnvFrom[0].ConfigMapRef.Name {
 			continue
 		}
 		for name, value := range o.Data {
 			value = strings.NewReplacer("https://example.my.salesforce.com", b.org.URL, "3MVG9example", b.org.ClientID,
-				"https://loki.example.org", b.loki.URL, "/var/spool/sf2loki", b.dir).Replace(value)
-			b.env = append(b.env, name+"="+value)
+				"https://loki.example.org", b.loki.URL, "/var/spool/sf2loki", b.Dir).Replace(value)
+			b.Env = append(b.Env, name+"="+value)
 		}
 	}
 	b.threeDaysAgo(15)

@@ -9,10 +9,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"sf2loki/scripts/testbed"
 )
 
 // root is the top of the source tree.
-const root = "../.."
+const root = testbed.Root
 
 func must(t *testing.T, err error) {
 	t.Helper()

@@ -81,18 +81,18 @@ func TestSystemdRun(t *testing.T) {
 // settings of the sample's lane.
 func runOneShot(t *testing.T, argv []string) {
 	b := newBench(t)
-	b.env = []string{"HOME=" + b.dir, "CREDENTIALS_DIRECTORY=" + b.path("credentials"), "RUNTIME_DIRECTORY=" + b.path("run"), "SF2LOKI_CONF_DIR=" + b.path("conf")}
-	write(t, b.path("credentials/client-secret"), b.org.ClientSecret+"\n", 0o600)
+	b.Env = []string{"HOME=" + b.Dir, "CREDENTIALS_DIRECTORY=" + b.Path("credentials"), "RUNTIME_DIRECTORY=" + b.Path("run"), "SF2LOKI_CONF_DIR=" + b.Path("conf")}
+	write(t, b.Path("credentials/client-secret"), b.org.ClientSecret+"\n", 0o600)
 	conf := strings.NewReplacer("https://example.my.salesforce.com", b.org.URL, "3MVG9example", b.org.ClientID, "https://loki.example.org", b.loki.URL).
 		Replace(read(t, root+"/scripts/packages/example.conf"))
 	conf = regexp.MustCompile(`(?m)^SF2LOKI_METRICS=.*\n`).ReplaceAllString(conf, "")
-	write(t, b.path("conf/prod.conf"), conf+fmt.Sprintf("SF2LOKI_STATE=%s\nLOKI_PUSH_SPOOL=%s\n", b.path("prod.json"), b.path("dead")), 0o600)
+	write(t, b.Path("conf/prod.conf"), conf+fmt.Sprintf("SF2LOKI_STATE=%s\nLOKI_PUSH_SPOOL=%s\n", b.Path("prod.json"), b.Path("dead")), 0o600)
 	b.threeDaysAgo(12)
-	local := strings.NewReplacer("/var/spool/sf2loki", b.dir, "/usr/bin/sf2loki", mustAbs(t, root+"/scripts/sf2loki"),
+	local := strings.NewReplacer("/var/spool/sf2loki", b.Dir, "/usr/bin/sf2loki", mustAbs(t, root+"/scripts/sf2loki"),
 		"2026-06-01", daysAgo(3), "2026-06-08", daysAgo(2), "2026-07-01", daysAgo(3), "2026-07-08", daysAgo(2))
 	for line := range strings.Lines(conf) {
 		if name, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok && argv[0] == "sh" && !strings.HasPrefix(name, "#") {
-			b.env = append(b.env, name+"="+value) // EnvironmentFile
+			b.Env = append(b.Env, name+"="+value) // EnvironmentFile
 		}
 	}
 	var script strings.Builder

@@ -2,19 +2,16 @@ package deploytest
 
 import (
 	"bytes"
-	"context"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"sf2loki/pkg/lokitest"
 	"sf2loki/pkg/sftest"
+	"sf2loki/scripts/testbed"
 )
 
 // releases are the programs of two neighbouring ones: the directories
@@ -26,11 +23,9 @@ var releases = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	built = dir
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w -X sf2loki/pkg/cli.release="+first, "-o", filepath.Join(dir, "v1.0.0")+"/", "./cmd/...")
-	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return dir, fmt.Errorf("build the programs: %w\n%s", err, out)
+	testbed.AtExit(func() { os.RemoveAll(dir) })
+	if err := testbed.Build(filepath.Join(dir, "v1.0.0"), "-ldflags=-s -w -X sf2loki/pkg/cli.release="+first, "./cmd/..."); err != nil {
+		return dir, err
 	}
 	if err := os.Mkdir(filepath.Join(dir, "v1.1.0"), 0o755); err != nil {
 		return dir, err
@@ -48,48 +43,35 @@ var releases = sync.OnceValues(func() (string, error) {
 	return dir, nil
 })
 
-// built is what TestMain removes.
-var built string
-
-func TestMain(m *testing.M) {
-	status := m.Run()
-	if built != "" {
-		os.RemoveAll(built)
-	}
-	os.Exit(status)
-}
+func TestMain(m *testing.M) { os.Exit(testbed.Main(m)) }
 
 // bench is a directory with a simulated org and a simulated Loki beside it.
 type bench struct {
-	t    *testing.T
-	dir  string
+	testbed.Bed
 	org  *sftest.Org
 	loki *lokitest.Server
-	env  []string
 	rows int // published
 }
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	b := &bench{t: t, dir: t.TempDir(), org: sftest.NewOrg(sftest.Config{}), loki: lokitest.NewServer(lokitest.Config{})}
+	b := &bench{org: sftest.NewOrg(sftest.Config{}), loki: lokitest.NewServer(lokitest.Config{})}
+	b.Bed = testbed.Bed{T: t, Dir: t.TempDir(), Shell: "dash", Limit: 2 * time.Minute}
 	t.Cleanup(b.org.Close)
 	t.Cleanup(b.loki.Close)
-	write(t, b.path("key.pem"), b.org.PrivateKeyPEM(), 0o600)
-	b.env = []string{
-		"HOME=" + b.dir, "TMPDIR=" + b.dir, "LC_ALL=C",
-		"SF_PULL_LOGIN_URL=" + b.org.URL, "SF_PULL_CLIENT_ID=" + b.org.ClientID, "SF_PULL_USERNAME=" + b.org.Username,
-		"SF_PULL_PRIVATE_KEY_FILE=" + b.path("key.pem"), "LOKI_PUSH_URL=" + b.loki.URL,
-	}
+	b.Set(
+		"HOME="+b.Dir, "TMPDIR="+b.Dir, "LC_ALL=C",
+		"SF_PULL_LOGIN_URL="+b.org.URL, "SF_PULL_CLIENT_ID="+b.org.ClientID, "SF_PULL_USERNAME="+b.org.Username,
+		"SF_PULL_PRIVATE_KEY_FILE="+b.Write("key.pem", b.org.PrivateKeyPEM()), "LOKI_PUSH_URL="+b.loki.URL,
+	)
 	return b
 }
 
-func (b *bench) path(name string) string { return filepath.Join(b.dir, name) }
-
 // programs is PATH with those of the releases in front.
 func (b *bench) programs(dirs ...string) string {
-	b.t.Helper()
+	b.T.Helper()
 	all, err := releases()
-	must(b.t, err)
+	must(b.T, err)
 	var path []string
 	for _, dir := range dirs {
 		if !filepath.IsAbs(dir) {
@@ -118,29 +100,15 @@ func daysAgo(n int) string { return time.Now().UTC().AddDate(0, 0, -n).Format(ti
 
 // sh runs a script that has to end with status.
 func (b *bench) sh(status int, path, script string) string {
-	b.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "dash", "-c", script)
-	cmd.Dir, cmd.Env = b.dir, append([]string{path}, b.env...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	out, _ := cmd.CombinedOutput() // the status says it all
-	if got := cmd.ProcessState.ExitCode(); got != status {
-		b.t.Fatalf("%s\nstatus %d, want %d:\n%s", script, got, status, out)
+	b.T.Helper()
+	bed := b.Bed
+	bed.Env = append([]string{path}, b.Env...)
+	r := bed.Run(script)
+	if r.Status != status {
+		b.T.Fatalf("want status %d: %v", status, r)
 	}
-	return string(out)
+	return r.Stdout + r.Stderr
 }
 
 // stored is how many entries the simulated Loki holds.
 func (b *bench) stored() int { return len(b.loki.Entries("fake")) }
-
-func eventually(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !condition(); {
-		if time.Now().After(deadline) {
-			t.Fatalf("no %s", what)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-}

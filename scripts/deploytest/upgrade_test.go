@@ -14,6 +14,7 @@ import (
 
 	"sf2loki/pkg/lokitest"
 	"sf2loki/pkg/sftest"
+	"sf2loki/scripts/testbed"
 )
 
 const leased = `ckpt lease lease.json --fence state.json --ttl 30s --renew 5s -- sh -c '
@@ -43,11 +44,11 @@ func TestUpgradeAndRollback(t *testing.T) {
 		t.Errorf("%d entries of %d rows: %s", got, b.rows, out)
 	}
 	var lease struct{ Epoch uint64 }
-	must(t, json.Unmarshal([]byte(read(t, b.path("lease.json"))), &lease))
+	must(t, json.Unmarshal([]byte(read(t, b.Path("lease.json"))), &lease))
 	if lease.Epoch != uint64(len(steps)) {
-		t.Errorf("epoch %d after %d terms: %s", lease.Epoch, len(steps), read(t, b.path("lease.json")))
+		t.Errorf("epoch %d after %d terms: %s", lease.Epoch, len(steps), read(t, b.Path("lease.json")))
 	}
-	if n := strings.Count(read(t, b.path("ledger")), `"account":`); n < len(steps) {
+	if n := strings.Count(read(t, b.Path("ledger")), `"account":`); n < len(steps) {
 		t.Errorf("%d accounts in the ledger", n)
 	}
 }
@@ -77,7 +78,7 @@ func TestUpgradeUnderLane(t *testing.T) {
 	b := newBench(t)
 	all, err := releases()
 	must(t, err)
-	installed := b.path("bin")
+	installed := b.Path("bin")
 	install := func(release string) {
 		t.Helper()
 		for _, name := range []string{"sf-pull", "loki-push", "ckpt"} {
@@ -87,16 +88,16 @@ func TestUpgradeUnderLane(t *testing.T) {
 		}
 	}
 	install("v1.0.0")
-	write(t, b.path("conf/prod.conf"), strings.Join([]string{
-		"SF2LOKI_SOURCE=elf", "SF2LOKI_STATE=" + b.path("prod.json"), "SF2LOKI_RUN_DIR=" + b.path("run"),
-		"SF_PULL_EVENT_TYPE=*", "SF_PULL_POLL=1s", "LOKI_PUSH_SPOOL=" + b.path("dead"), "",
+	write(t, b.Path("conf/prod.conf"), strings.Join([]string{
+		"SF2LOKI_SOURCE=elf", "SF2LOKI_STATE=" + b.Path("prod.json"), "SF2LOKI_RUN_DIR=" + b.Path("run"),
+		"SF_PULL_EVENT_TYPE=*", "SF_PULL_POLL=1s", "LOKI_PUSH_SPOOL=" + b.Path("dead"), "",
 	}, "\n"), 0o644)
 	supervisor, err := filepath.Abs(root + "/scripts/sf2loki")
 	must(t, err)
 	cmd := exec.Command("dash", supervisor, "run", "prod")
-	cmd.Env = append([]string{b.programs(installed), "SF2LOKI_CONF_DIR=" + b.path("conf")}, b.env...)
+	cmd.Env = append([]string{b.programs(installed), "SF2LOKI_CONF_DIR=" + b.Path("conf")}, b.Env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	said, err := os.Create(b.path("said"))
+	said, err := os.Create(b.Path("said"))
 	must(t, err)
 	defer said.Close()
 	cmd.Stderr = said
@@ -107,7 +108,7 @@ func TestUpgradeUnderLane(t *testing.T) {
 		t.Helper()
 		b.publish(hour, 25)
 		hour--
-		eventually(t, what, func() bool { return b.stored() == b.rows })
+		testbed.Eventually(t, what, func() bool { return b.stored() == b.rows })
 	}
 	more("entries of the first release")
 	for _, release := range []string{"v1.1.0", "v1.0.0"} {
@@ -118,7 +119,7 @@ func TestUpgradeUnderLane(t *testing.T) {
 			t.Fatalf("the stages were %v and are %v", before, after)
 		}
 		must(t, syscall.Kill(before[1], syscall.SIGKILL))
-		eventually(t, "new start", func() bool {
+		testbed.Eventually(t, "new start", func() bool {
 			now, replaced := stages(t, installed)
 			return len(now) == 3 && !replaced
 		})
@@ -127,7 +128,7 @@ func TestUpgradeUnderLane(t *testing.T) {
 	must(t, cmd.Process.Signal(syscall.SIGTERM))
 	_ = cmd.Wait() // the status says it all
 	if status := cmd.ProcessState.ExitCode(); status != 0 {
-		t.Errorf("status %d: %s", status, read(t, b.path("said")))
+		t.Errorf("status %d: %s", status, read(t, b.Path("said")))
 	}
 }
 
@@ -175,15 +176,15 @@ func TestLaterFormats(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
-			write(t, b.path(test.file), test.text, 0o600)
+			write(t, b.Path(test.file), test.text, 0o600)
 			bus := b.org.NewBus(sftest.BusConfig{})
 			bus.DefineSamples()
-			b.env = append(b.env, "SF_PULL_ENDPOINT=http://"+bus.Addr)
+			b.Env = append(b.Env, "SF_PULL_ENDPOINT=http://"+bus.Addr)
 			out := b.sh(78, b.programs("v1.0.0"), test.command)
-			if text := read(t, b.path(test.file)); text != test.text {
+			if text := read(t, b.Path(test.file)); text != test.text {
 				t.Errorf("%s is now %s", test.file, text)
 			}
-			if _, err := os.Stat(b.path("other.json")); !os.IsNotExist(err) {
+			if _, err := os.Stat(b.Path("other.json")); !os.IsNotExist(err) {
 				t.Error("other.json was written")
 			}
 			if !strings.Contains(out, "version 2") && !strings.Contains(out, "newer") {
