@@ -352,11 +352,11 @@ func (l *logRow) Cell(i int) []byte {
 
 func (m *rowMaker) read(raw json.RawMessage) (entry, error) {
 	if err := m.row.Parse(raw); err != nil {
-		return entry{}, &feed.OddAnswer{Text: "list debug logs: " + err.Error()}
+		return entry{}, &feed.OddAnswer{Text: err.Error()}
 	}
 	l := entry{raw: raw, id: string(m.row.Text("Id"))}
 	if _, err := salesforce.ID18(l.id); err != nil {
-		return entry{}, &feed.OddAnswer{Text: "list debug logs: a record of the answer has no Id"}
+		return entry{}, &feed.OddAnswer{Text: "a record of the answer has no Id"}
 	}
 	l.time, l.timed = feed.ParseTime(m.row.Text("StartTime"))
 	l.time = feed.Millis(l.time)

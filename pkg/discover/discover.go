@@ -287,7 +287,7 @@ func picklist(ctx context.Context, api sobject.API, get func(string) *Thing) err
 		}
 	}
 	if err := json.Unmarshal(raw, &d); err != nil {
-		return &feed.OddAnswer{Text: "describe EventLogFile: " + err.Error()}
+		return &feed.OddAnswer{Text: "describe EventLogFile: the answer describes no object"}
 	}
 	for _, f := range d.Fields {
 		if f.Name == "EventType" {

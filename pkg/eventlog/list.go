@@ -43,10 +43,10 @@ func parseFile(raw json.RawMessage) (File, error) {
 		Sequence      float64
 	}
 	if err := json.Unmarshal(raw, &r); err != nil {
-		return File{}, fmt.Errorf("a record of the listing: %w", err)
+		return File{}, sysexits.Errorf(sysexits.TempFail, "a record of the listing: %w", err)
 	}
 	if !validID(r.ID) {
-		return File{}, fmt.Errorf("a record of the listing: %.40q is no Id", r.ID)
+		return File{}, sysexits.Errorf(sysexits.TempFail, "a record of the listing: %.40q is no Id", r.ID)
 	}
 	f := File{ID: r.ID, EventType: r.EventType, Interval: r.Interval, Length: int64(r.LogFileLength), Sequence: int(r.Sequence)}
 	var err1, err2 error
@@ -55,7 +55,7 @@ func parseFile(raw json.RawMessage) (File, error) {
 		f.LogDate, err2 = salesforce.ParseTime(r.LogDate)
 	}
 	if err := errors.Join(err1, err2); err != nil {
-		return File{}, fmt.Errorf("a record of the listing, %s: %w", r.ID, err)
+		return File{}, sysexits.Errorf(sysexits.TempFail, "a record of the listing, %s: %w", r.ID, err)
 	}
 	return f, nil
 }
@@ -276,7 +276,7 @@ func (l *listing) picklist(ctx context.Context) ([]string, error) {
 		} `json:"fields"`
 	}
 	if err := json.Unmarshal(raw, &d); err != nil {
-		return nil, fmt.Errorf("describe EventLogFile: %w", err)
+		return nil, sysexits.Errorf(sysexits.TempFail, "describe EventLogFile: the answer describes no object")
 	}
 	for _, f := range d.Fields {
 		if f.Name != "EventType" {

@@ -30,7 +30,9 @@ func (c *Client) Query(ctx context.Context, soql string) iter.Seq2[json.RawMessa
 func (c *Client) query(ctx context.Context, path string) iter.Seq2[json.RawMessage, error] {
 	return func(yield func(json.RawMessage, error) bool) {
 		var total, n int64
+		seen := map[string]bool{}
 		for {
+			seen[path] = true
 			page, err := c.page(ctx, path)
 			if e := (*Error)(nil); errors.As(err, &e) && e.Kind == KindNotFound && !isFirst(path) {
 				e.Kind = KindLocator // what the path leads to is a rest that is no longer there
@@ -54,7 +56,10 @@ func (c *Client) query(ctx context.Context, path string) iter.Seq2[json.RawMessa
 				}
 				return
 			}
-			path = page.Next
+			if path = page.Next; seen[path] {
+				yield(nil, coded(&Error{Op: "query", Kind: KindNotJSON, Message: "the pages of the answer lead round in a circle"}))
+				return
+			}
 		}
 	}
 }

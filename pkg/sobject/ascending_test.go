@@ -438,3 +438,13 @@ func TestShortAnswersOfBigObjects(t *testing.T) {
 	b.org.Fault("ORDER BY EventDate DESC", sftest.Fault{Short: -7, Times: -1})
 	sameSet(t, origins(b.must("LoginEvent")), ids)
 }
+
+// The name of an object goes into queries and keys: another than was asked for
+// is not taken over.
+func TestDescribedByAnotherName(t *testing.T) {
+	b := newBench(t)
+	b.org.Fault("/describe", sftest.Fault{Status: 200, Times: -1,
+		Body: `{"name":"Account WHERE Id != null","fields":[{"name":"Id","type":"id"},{"name":"LoginTime","type":"datetime"}]}`})
+	ids := b.logins(3, b.ago(time.Hour), time.Second)
+	sameSet(t, origins(b.must("LoginHistory")), ids)
+}

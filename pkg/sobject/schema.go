@@ -84,7 +84,7 @@ func learn(ctx context.Context, api API, o Object) (*schema, error) {
 	if err := json.Unmarshal(raw, &d); err != nil || len(d.Fields) == 0 {
 		return nil, &feed.OddAnswer{Text: fmt.Sprintf("describe %s: the answer describes no object", o.Name)}
 	}
-	if d.Name != "" {
+	if strings.EqualFold(d.Name, o.Name) {
 		s.name = d.Name
 	}
 	if d.Queryable != nil && !*d.Queryable {
