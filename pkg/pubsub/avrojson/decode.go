@@ -347,9 +347,11 @@ func (d *Decoder) blocks(open, closing byte, n *node) error {
 			if _, err := d.long(); err != nil {
 				return err
 			}
-			count = -count
+			if count = -count; count < 0 { // there is no such number
+				return ErrInvalid
+			}
 		}
-		if count <= 0 {
+		if count == 0 {
 			break
 		}
 		for ; count > 0; count-- {

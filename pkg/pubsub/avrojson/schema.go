@@ -106,7 +106,14 @@ func Parse(text []byte) (*Schema, error) {
 	return s, nil
 }
 
-type parser struct{ named map[string]*node }
+type parser struct {
+	named map[string]*node
+	depth int
+}
+
+// maxNesting is how deep types may stand in each other. Each is read from the
+// text of those around it, so that without a bound a schema could take minutes.
+const maxNesting = 200
 
 var primitives = map[string]kind{
 	"null": kindNull, "boolean": kindBoolean, "int": kindInt, "long": kindLong, "float": kindFloat,
@@ -115,6 +122,10 @@ var primitives = map[string]kind{
 
 // parse compiles a type, inside the namespace ns.
 func (p *parser) parse(text []byte, ns string) (*node, error) {
+	if p.depth++; p.depth > maxNesting {
+		return nil, errors.New("types are nested too deep")
+	}
+	defer func() { p.depth-- }()
 	text = bytes.TrimSpace(text)
 	if len(text) == 0 {
 		return nil, errors.New("a type is missing")

@@ -83,7 +83,8 @@ func TestInvalidPayloads(t *testing.T) {
 		{`["null","int"]`, "\x01", ErrInvalid},
 		{`{"type":"enum","name":"E","symbols":["A"]}`, "\x02", ErrInvalid},
 		{`{"type":"array","items":"null"}`, "\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01", ErrTooLong},
-		{`"R"`, "", ErrInvalid}, // a record in itself without end
+		{`{"type":"array","items":"null"}`, "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x00\x00", ErrInvalid}, // the least number
+		{`"R"`, "", ErrInvalid},                                                                             // a record in itself without end
 		{`"int"`, "\x02\x02", ErrLeftOver},
 	} {
 		s, err := Parse([]byte(`{"type":"record","name":"R","fields":[{"name":"v","type":` + c.typ + `}]}`))
@@ -107,9 +108,10 @@ func TestParse(t *testing.T) {
 		{`{"type":"record","name":"A","fields":[{"name":"x","type":{"type":"enum","name":"A","symbols":[]}}]}`, "twice"},
 		{`{"type":"record","name":"A","fields":`, "unexpected end"},
 		{`[]`, "not that of a record"},
+		{`{"type":"record","name":"A","fields":[{"name":"x","type":` + strings.Repeat(`{"type":`, 5000) + `"int"` + strings.Repeat("}", 5001) + `]}`, "nested too deep"},
 	} {
 		if _, err := Parse([]byte(c.schema)); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, want %s", c.schema, err, c.want)
+			t.Errorf("%.100s: %v, want %s", c.schema, err, c.want)
 		}
 	}
 }
