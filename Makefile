@@ -66,9 +66,10 @@ generate: ## make the code of the event bus anew from eventbus.proto (protoc, pr
 fuzz: ## run each fuzz target for FUZZTIME (10s)
 	@scripts/fuzz '$(FUZZTIME)' $(PKG)
 
-lanes: ## kill any process of lanes KILLS times, 1 GB of backlog beside a stream, failover in time
+lanes: ## kill any process of lanes KILLS times, 1 GB of backlog beside a stream, failover in time; all tests in all shells
 	SUPERVISOR_KILLS=$$((($(KILLS) + 2) / 3)) SUPERVISOR_SEED='$(SEED)' SUPERVISOR_BACKLOG_MB=1024 SUPERVISOR_STRICT=1 \
 		$(GO) test -count=1 -v -timeout 2h -parallel 1 -run '^(TestKillAnyProcess|TestBacklogBesideAStream|TestFailover)$$' ./scripts
+	SUPERVISOR_LONG=1 $(GO) test -count=1 -timeout 1h ./scripts
 
 chaos: ## kill stages at random, KILLS times (200), and make other trouble for ROUNDS (30), by SEED
 	PIPETEST_KILLS='$(KILLS)' PIPETEST_SEED='$(SEED)' $(GO) test -count=1 -v -timeout 2h -run '^TestKill' ./scripts/pipetest

@@ -54,7 +54,7 @@ func TestSettings(t *testing.T) {
 // A job leaves metrics where the lane's configuration asks for them, each
 // program in a file and under a name of its own.
 func TestMetricsOfJobs(t *testing.T) {
-	inShells(t, func(t *testing.T, l *lane) {
+	in(t, these("bash"), func(t *testing.T, l *lane) {
 		l.plan("sf-pull", "environment")
 		l.plan("loki-push", "environment")
 		l.plan("ckpt", "environment")
@@ -172,7 +172,7 @@ func TestUsage(t *testing.T) {
 }
 
 func TestRunDirectoryThatCannotBeMade(t *testing.T) {
-	inShells(t, func(t *testing.T, l *lane) {
+	in(t, these("dash"), func(t *testing.T, l *lane) {
 		must(t, os.WriteFile(filepath.Join(l.dir, "run"), nil, 0o600))
 		if status, out := l.ask("run", "prod"); status != 73 || !strings.Contains(out, "cannot be made or written") {
 			t.Errorf("%d, %s", status, out)
@@ -193,7 +193,7 @@ func TestCheck(t *testing.T) {
 		empty := filepath.Join(l.dir, "empty")
 		must(t, os.WriteFile(empty, nil, 0o600))
 		l.configure("open", "LOKI_PUSH_TOKEN=x", "SF2LOKI_METRICS=:9100")
-		must(t, os.Chmod(filepath.Join(l.dir, "conf", "open.conf"), 0o644))
+		must(t, os.Chmod(filepath.Join(l.dir, "conf", "open.conf"), 0o646))
 		l.configure("files", "SF_PULL_CLIENT_SECRET_FILE="+empty, "LOKI_PUSH_TOKEN_FILE=/none", "LOKI_PUSH_METRICS_FILE=/none/m.prom")
 		l.configure("ports", "SF2LOKI_METRICS=:9102")
 		l.configure("spool", "SF2LOKI_RETRY_MIN=1")
@@ -208,6 +208,7 @@ func TestCheck(t *testing.T) {
 		for _, want := range []string{
 			"PASS  prod: ", "PASS  open: ", "PASS  ports: ",
 			"WARN  open: " + l.dir + "/conf/open.conf holds a secret and may be read by everybody",
+			"WARN  open: " + l.dir + "/conf/open.conf may be written by everybody",
 			"FAIL  files: SF_PULL_CLIENT_SECRET_FILE: " + empty + " is missing, empty or unreadable",
 			"FAIL  files: LOKI_PUSH_TOKEN_FILE: /none is missing",
 			"FAIL  spool: LOKI_PUSH_URL is missing", "FAIL  spool: " + l.dir + "/none/spool.json: its directory does not exist",
@@ -226,7 +227,7 @@ func TestCheck(t *testing.T) {
 
 // What the programs say of a lane counts.
 func TestCheckAsksThePrograms(t *testing.T) {
-	inShells(t, func(t *testing.T, l *lane) {
+	in(t, these("busybox"), func(t *testing.T, l *lane) {
 		l.configure("second")
 		l.plan("sf-pull check-plans", "78")
 		status, out := l.ask("check")
@@ -247,7 +248,7 @@ func TestCheckAsksThePrograms(t *testing.T) {
 // A store that is no file is exported before sf-pull starts, and an export
 // that fails is never taken for a first start.
 func TestStoreThatIsNoFile(t *testing.T) {
-	inShells(t, func(t *testing.T, l *lane) {
+	in(t, these("bash"), func(t *testing.T, l *lane) {
 		text := strings.ReplaceAll(read(t, l.dir+"/conf/prod.conf"), "SF2LOKI_STATE="+l.dir+"/prod.json", "SF2LOKI_STATE=s3://bucket/key?region=x")
 		must(t, os.WriteFile(l.dir+"/conf/prod.conf", []byte(text), 0o600))
 		l.plan("ckpt export", "69")

@@ -98,7 +98,7 @@ func TestEachStageEnds(t *testing.T) {
 }
 
 func TestRestartByStatus(t *testing.T) {
-	inShells(t, func(t *testing.T, l *lane) {
+	in(t, these("dash"), func(t *testing.T, l *lane) {
 		quick, loud := []int{0, 1, 2, 69, 70, 74, 75, 76, 126, 127, 143}, []int{65, 73, 77, 78}
 		var plan []string
 		for _, status := range append(quick, loud...) {
@@ -136,7 +136,7 @@ func atoi(text string) int {
 }
 
 func TestRetriesGrow(t *testing.T) {
-	inShells(t, func(t *testing.T, l *lane) {
+	in(t, these("busybox"), func(t *testing.T, l *lane) {
 		plan := append(repeated("exit 75", 11), repeated("exit 77", 6)...)
 		l.plan("sf-pull", append(plan, "exit 64")...)
 		l.configure("prod", "SF2LOKI_SECOND=0.00001", "SF2LOKI_GOOD=999999")
@@ -158,7 +158,7 @@ func repeated(text string, n int) []string {
 
 // After ten good minutes a failure is the first one again.
 func TestRetriesBeginAnew(t *testing.T) {
-	inShells(t, func(t *testing.T, l *lane) {
+	in(t, these("bash"), func(t *testing.T, l *lane) {
 		l.plan("sf-pull", "exit 75", "exit 75", "exit 75", "exit 77", "exit 77", "work", "exit 77", "exit 64")
 		l.configure("prod", "SF2LOKI_SECOND=0.001")
 		s := l.run()
@@ -196,7 +196,7 @@ func TestStagesThatDoNotFollow(t *testing.T) {
 }
 
 func TestHeadThatDoesNotFollow(t *testing.T) {
-	inShells(t, func(t *testing.T, l *lane) {
+	in(t, these("busybox"), func(t *testing.T, l *lane) {
 		l.soon()
 		l.plan("sf-pull", "stubborn")
 		s := l.run()
@@ -320,6 +320,24 @@ func TestStopOfOneLane(t *testing.T) {
 		}
 		if n := strings.Count(s.log(), "stage=ckpt pid="); n != 2 {
 			t.Errorf("%d runs of two lanes", n)
+		}
+	})
+}
+
+// A lane that cannot make its run directory returns when that can be made.
+func TestLaneOfSeveralReturns(t *testing.T) {
+	in(t, these("dash"), func(t *testing.T, l *lane) {
+		l.configure("other")
+		text := strings.ReplaceAll(read(t, l.dir+"/conf/other.conf"), "RUN_DIR="+l.dir+"/run", "RUN_DIR="+l.dir+"/later")
+		must(t, os.WriteFile(l.dir+"/conf/other.conf", []byte(text), 0o600))
+		must(t, os.WriteFile(l.dir+"/later", nil, 0o600))
+		s := l.run("prod", "other")
+		s.awaitLog(1, `other cannot be made or written`)
+		must(t, os.Remove(l.dir+"/later"))
+		s.awaitLog(1, `lane=other pid=\d+ msg=started`)
+		s.signal(syscall.SIGTERM)
+		if status := s.wait(); status != 0 {
+			t.Errorf("status %d", status)
 		}
 	})
 }

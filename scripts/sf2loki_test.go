@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -145,14 +146,39 @@ func nextPlan(dir, name string) string {
 	return first
 }
 
-var shells = map[string][]string{"dash": {"dash"}, "bash": {"bash", "--posix"}, "bash as it is": {"bash"}, "busybox": {"busybox", "sh"}}
+var shells = map[string][]string{"dash": {"dash"}, "bash --posix": {"bash", "--posix"}, "bash": {"bash"}, "busybox": {"busybox", "sh"}}
 
-// inShells runs test in each shell, on a lane of its own.
+// long reports whether everything is to be tried in every shell, and often.
+func long() bool { return os.Getenv("SUPERVISOR_LONG") != "" }
+
+// often is how many times something is done.
+func often(short, all int) int {
+	if long() {
+		return all
+	}
+	return short
+}
+
+// these are the names of the shells to use, all of them in the long form.
+func these(names ...string) []string {
+	if long() {
+		return slices.Sorted(maps.Keys(shells))
+	}
+	return names
+}
+
+// inShells runs test in each shell, on a lane of its own: for what shells do
+// each in their own way, as signals, waits and what is read.
 func inShells(t *testing.T, test func(t *testing.T, l *lane)) {
-	for name, shell := range shells {
+	in(t, these("dash", "bash", "busybox"), test)
+}
+
+// in runs test in the shells of that name, on a lane of its own.
+func in(t *testing.T, names []string, test func(t *testing.T, l *lane)) {
+	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(t, newLane(t, shell))
+			test(t, newLane(t, shells[name]))
 		})
 	}
 }

@@ -80,6 +80,7 @@ check_files() (
 		[ -n "$(find -L "$conf" -perm -004)" ]; then
 		row WARN "$conf holds a secret and may be read by everybody"
 	fi
+	[ -z "$(find -L "$conf" -perm -002)" ] || row WARN "$conf may be written by everybody"
 	if [ -n "${SF2LOKI_METRICS_DIR:-}" ] && ! [ -w "$SF2LOKI_METRICS_DIR/." ]; then
 		row FAIL "SF2LOKI_METRICS_DIR: $SF2LOKI_METRICS_DIR is no directory, or cannot be written"
 	fi

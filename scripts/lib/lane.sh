@@ -436,18 +436,31 @@ run_lanes() {
 }
 
 # next_of_lane LANE: its supervisor, $pid, has ended: take its status, or start
-# another while there are others beside it.
+# another while there are others beside it. What it could not do in a moment, it
+# may be able to do in the next: only wrong usage and configuration are for good.
 next_of_lane() {
 	wait "$pid"
 	code=$?
-	if [ -z "$asked" ] && [ "$live" -gt 1 ] && { [ "$code" -gt 128 ] || [ "$code" -eq 75 ]; } && ! (finished "$1"); then
-		(run_lane "$1") &
-		pid=$!
-		return
-	fi
+	case $asked/$live/$code in
+	?*/*/* | /1/* | */0 | */64 | */78) ;;
+	*)
+		if ! (finished "$1"); then
+			(later_lane "$1") &
+			pid=$!
+			return
+		fi
+		;;
+	esac
 	pid=0
 	live=$((live - 1))
 	[ "$result" -ne 0 ] || result=$code
+}
+
+later_lane() { # LANE: at once, if its supervisor was killed
+	listen
+	[ "$code" -gt 128 ] || [ "$code" -eq 75 ] || snooze 10
+	[ -z "$heard" ] || exit "$code"
+	run_lane "$1"
 }
 
 # finished LANE: was the supervisor $pid told to stop? Then it has written down
