@@ -76,7 +76,8 @@ type Config struct {
 }
 
 // Run lists what there is. A refusal that concerns one thing is told with it;
-// one that concerns all is the error.
+// one that concerns all is the error, and so is, after all else has been
+// listed, that the bus does not answer.
 func Run(ctx context.Context, cfg Config, emit func(*Thing) error) error {
 	all, err := global(ctx, cfg.API)
 	if err != nil {
@@ -86,9 +87,9 @@ func Run(ctx context.Context, cfg Config, emit func(*Thing) error) error {
 		kind string
 		run  func() error
 	}{
-		{Topic, func() error { return topics(ctx, &cfg, all, emit) }},
 		{EventType, func() error { return eventTypes(ctx, &cfg, emit) }},
 		{Object, func() error { return objects(ctx, &cfg, all, emit) }},
+		{Topic, func() error { return topics(ctx, &cfg, all, emit) }}, // last: the bus may not answer
 	} {
 		if !slices.Contains(cfg.Kinds, step.kind) {
 			continue
@@ -140,28 +141,26 @@ func topics(ctx context.Context, cfg *Config, all []sobjectName, emit func(*Thin
 	for _, t := range append(list, channels...) {
 		things = append(things, &Thing{Kind: Topic, Name: t.Name, Monitoring: ptr(t.Monitoring), StoredAs: t.StoredAs})
 	}
+	var silent error
 	if cfg.MaySubscribe != nil {
-		if err := cfg.subscribe(ctx, things, emit); err != nil {
-			return err
-		}
+		silent = cfg.subscribe(ctx, things)
 	}
-	return emitAll(emit, things...)
+	if err := emitAll(emit, things...); err != nil {
+		return err
+	}
+	return silent
 }
 
-// subscribe asks of each topic whether it may be subscribed to.
-func (cfg *Config) subscribe(ctx context.Context, things []*Thing, emit func(*Thing) error) error {
+// subscribe asks of each topic whether it may be subscribed to. The error is of
+// a bus that does not answer.
+func (cfg *Config) subscribe(ctx context.Context, things []*Thing) error {
 	names := make([]string, len(things))
 	for i, t := range things {
 		names[i] = t.Name
 	}
 	refused, err := cfg.MaySubscribe(ctx, names)
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
 	if err != nil {
-		t := Thing{Kind: Entitlement, Name: "pub_sub_api"}
-		t.refuse(err)
-		return emit(&t)
+		return fmt.Errorf("ask which topics may be subscribed to: %w", err)
 	}
 	for i, why := range refused {
 		things[i].CanSubscribe = ptr(why == nil)
