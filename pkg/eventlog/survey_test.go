@@ -27,8 +27,8 @@ func lookClosely(text string, fallback *int64) (survey, error) {
 	if err != nil {
 		return survey{sorted: true}, nil
 	}
-	if first.Bad != nil {
-		return v, first.Bad
+	if err := checkHeader(first); err != nil {
+		return v, err
 	}
 	v.header = newHeader(first)
 	last := int64(0)
@@ -38,6 +38,9 @@ func lookClosely(text string, fallback *int64) (survey, error) {
 	c := v.header.clock(last)
 	for {
 		row, err := v.header.next(s)
+		if err != nil && v.rows == 0 && v.header.swallowed() {
+			return v, errNoLineFeeds
+		}
 		if err != nil {
 			return v, nil
 		}
@@ -130,7 +133,7 @@ func TestLook(t *testing.T) {
 	noon := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC).UnixNano()
 	early := int64(math.MinInt64)
 	for _, text := range []string{
-		"", "\n", `"A"`, stamped(),
+		"", "\n", "\r0", `"A"`, stamped(),
 		stamped(row2(1, 1, "x", "y"), row2(2, 2, "x", ""), row2(3, 3, "", "")),
 		stamped(row2(1, 1, "x", "y"), row2(3, 3, "x", "y"), row2(2, 2, "x", "y")),
 		stamped(row2(1, 1, "x", "y"), row2(2, 9, "x", "y"), row2(3, 3, "x", "y")),   // only one of the times is in order

@@ -189,9 +189,7 @@ func (o *Org) LogFileBody(id string) []byte {
 func (o *Org) Purge(id string) {
 	o.locked(func() {
 		if row := o.find("EventLogFile", id); row != nil {
-			b, _ := row["LogFile"].(Blob)
-			b.Gone = true
-			row["LogFile"] = b
+			row["LogFile"] = Blob{Gone: true}
 		}
 	})
 }
