@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 }
 
 // fakeCommands are what programs do beside being a stage.
-var fakeCommands = []string{"check-plans", "list", "export", "--dry-run", "doctor", "probe"}
+var fakeCommands = []string{"check-plans", "list", "export", "--dry-run", "doctor", "probe", "completion"}
 
 // fakeStage is one run of a stage. The first line of the file plan/NAME says
 // what it does; the last one stays for all runs to come.

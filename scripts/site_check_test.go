@@ -44,6 +44,11 @@ func TestCheckFinds(t *testing.T) {
 		}, `all lanes: position org=a:eventlogfile:API of @DIR@/a.json is that of more than one`},
 		{"a setting twice", add("SF_PULL_ORG=x"), `SF_PULL_ORG is there twice`},
 		{"a setting that nobody knows", add("SF2LOKI_LANE=x"), `unknown setting SF2LOKI_LANE`},
+		{"flags of every program", add("SF_PULL_MAX_AGE=1d", "LOKI_PUSH_TOKEN=x", "CKPT_TTL=45s", "DL_REPLAY_RATE=5"), ""},
+		{"a misspelt flag of sf-pull", add("SF_PULL_LOOKBAK=1d"), `FAIL  b: @DIR@/conf/b.conf: SF_PULL_LOOKBAK: sf-pull has no such flag`},
+		{"a misspelt secret", add("SF_PULL_LOG_FORMAT=json", "LOKI_PUSH_TOKN=x", "LOKI_PUSH_LOG_LEVEL=error"), `b: @DIR@/conf/b.conf: LOKI_PUSH_TOKN: loki-push has no such flag`},
+		{"a misspelt flag of ckpt", add("  CKPT_LEDGR=x"), `b: @DIR@/conf/b.conf: CKPT_LEDGR: ckpt has no such flag`},
+		{"a misspelt flag of dl-replay", add("DL_REPLAY_RAT=5"), `b: @DIR@/conf/b.conf: DL_REPLAY_RAT: dl-replay has no such flag`},
 		{"a value that cannot be read", add("SF_PULL_LOOKBACK=soon"), `b: sf-pull elf --plan=static: status 64: `},
 		{"a label that is none", add("LOKI_PUSH_LABEL=0x=1"), `b: loki-push: status 64: loki-push: --label: label name "0x" is not`},
 		{"a label that records have", add("LOKI_PUSH_LABEL=source=1"), `b: loki-push: status 64: loki-push: --label source: `},
@@ -65,6 +70,7 @@ func TestCheckFinds(t *testing.T) {
 			s.lane("a", org, nil, "SF2LOKI_METRICS=127.0.0.1:9300", "SF2LOKI_LEASE="+s.path("lease"), "LOKI_PUSH_HOUR_LABEL=none")
 			s.lane("b", org, nil)
 			s.write("empty", "")
+			s.env = append(s.env, "SF_PULL_OF_NO_LANE=x")
 			here := strings.NewReplacer("@DIR@", s.dir, "@URL@", org.URL, "@LOKI@", s.loki.URL)
 			s.change("b", func(text string) string { return here.Replace(tt.edit(text)) })
 			org.ResetRequests()

@@ -58,6 +58,7 @@ check_lane() { # LANE
 	for program in sf-pull loki-push ckpt flock awk od; do
 		command -v "$program" >/dev/null || row FAIL "$program is not in PATH"
 	done
+	check_names
 	check_files || faults=$((faults + $?))
 	check_store
 	check_plan
@@ -65,6 +66,22 @@ check_lane() { # LANE
 	owned >"$plans/$lane.own" 2>/dev/null
 	[ "$faults" -eq 0 ] || exit 78
 	row PASS "sf-pull $SF2LOKI_SOURCE, positions in $state"
+}
+
+# check_names: whatever a program is told to do, it says which variables are
+# none of its flags; a completion is made without a look at any of them. What is
+# in the environment only is not the lane's.
+check_names() {
+	for namespace in SF_PULL_ LOKI_PUSH_ CKPT_ DL_REPLAY_; do
+		(
+			job=check
+			scope "$namespace"
+			exec "$(printf %s "${namespace%_}" | tr 'A-Z_' 'a-z-')" completion bash
+		) 2>&1 >/dev/null | sed -n 's/.* msg="unknown environment variable" program=\([a-z-]*\) name=\([A-Z0-9_]*\).*/\1 \2/p'
+	done >"$plans/names"
+	while read -r program name; do
+		if grep -q "^[[:space:]]*$name=" "$conf"; then row FAIL "$conf: $name: $program has no such flag"; fi
+	done <"$plans/names"
 }
 
 # check_files: files that a setting names must be there, and a secret must not
