@@ -9,7 +9,6 @@ import (
 
 	"sf2loki/pkg/apexlog"
 	"sf2loki/pkg/cli"
-	"sf2loki/pkg/feed"
 	"sf2loki/pkg/tally"
 )
 
@@ -62,7 +61,7 @@ func (f *apexlogFlags) run(ctx context.Context, p *pull) error {
 	if err != nil {
 		return err
 	}
-	cfg.API, cfg.OrgID, cfg.Resume, cfg.Shape, cfg.Output = r.client, r.orgID, r.resume, r.shape, feed.Output(r.output)
+	cfg.API, cfg.OrgID, cfg.Resume, cfg.Shape, cfg.Output = r.client, r.orgID, r.resume, r.shape, r.output
 	source := apexlog.New(cfg)
 	if f.plan != "" {
 		plan, err := source.Plan(ctx, f.maxAge)

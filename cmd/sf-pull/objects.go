@@ -8,7 +8,6 @@ import (
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"sf2loki/pkg/cli"
-	"sf2loki/pkg/feed"
 	"sf2loki/pkg/sobject"
 	"sf2loki/pkg/tally"
 )
@@ -83,7 +82,7 @@ func (f *objectsFlags) run(ctx context.Context, p *pull) error {
 	if err != nil {
 		return err
 	}
-	cfg.API, cfg.OrgID, cfg.Resume, cfg.Shape, cfg.Output = r.client, r.orgID, r.resume, r.shape, feed.Output(r.output)
+	cfg.API, cfg.OrgID, cfg.Resume, cfg.Shape, cfg.Output = r.client, r.orgID, r.resume, r.shape, r.output
 	source := sobject.New(cfg)
 	if f.plan != "" {
 		plan, err := source.Plan(ctx, f.maxAge)

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"sf2loki/pkg/cli"
-	"sf2loki/pkg/eventlog"
 	"sf2loki/pkg/fdio"
+	"sf2loki/pkg/outlet"
 	"sf2loki/pkg/record"
 	"sf2loki/pkg/sysexits"
 )
@@ -113,8 +113,8 @@ func (o *output) letters(fd int, asked bool) (func([]byte) error, error) {
 	return func(line []byte) error { return o.bounded(func() error { return w.Write(line) }) }, nil
 }
 
-func (o *output) of(letter func([]byte) error, org string) eventlog.Output {
-	return eventlog.Output{
+func (o *output) of(letter func([]byte) error, org string) outlet.Output {
+	return outlet.Output{
 		Records: o.records, Letter: letter,
 		RunID: o.app.RunID(), Instance: o.app.Instance, Org: org, Now: time.Now,
 	}

@@ -132,7 +132,7 @@ func (f *pubsubFlags) run(ctx context.Context, p *pull) error {
 		return err
 	}
 	silenceGRPC()
-	cfg.API, cfg.OrgID, cfg.Resume, cfg.Shape, cfg.Output = r.client, r.orgID, r.resume, r.shape, pubsub.Output(r.output)
+	cfg.API, cfg.OrgID, cfg.Resume, cfg.Shape, cfg.Output = r.client, r.orgID, r.resume, r.shape, r.output
 	source := pubsub.New(cfg)
 	if f.plan != "" {
 		plan, err := source.Plan(ctx)

@@ -12,7 +12,7 @@ import (
 
 	"sf2loki/pkg/checkpoint"
 	"sf2loki/pkg/cli"
-	"sf2loki/pkg/eventlog"
+	"sf2loki/pkg/outlet"
 	"sf2loki/pkg/salesforce"
 	"sf2loki/pkg/shape"
 )
@@ -146,14 +146,14 @@ type ready struct {
 	orgID  string
 	resume func(key string) (string, bool)
 	shape  *shape.Shape
-	output eventlog.Output // the other sources have the same
+	output outlet.Output
 }
 
 // begin reads the positions and opens the destination of dead letters.
-func (p *pull) begin() (checkpoint.Document, eventlog.Output, error) {
+func (p *pull) begin() (checkpoint.Document, outlet.Output, error) {
 	doc, err := readResume(p.app, p.flags.resume)
 	if err != nil || p.flags.plan != "" {
-		return doc, eventlog.Output{}, err
+		return doc, outlet.Output{}, err
 	}
 	letter, err := p.out.letters(p.flags.letterFD, p.given["dead-letter-fd"])
 	return doc, p.out.of(letter, p.flags.org), err

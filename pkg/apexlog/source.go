@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"sf2loki/pkg/feed"
+	"sf2loki/pkg/outlet"
 	"sf2loki/pkg/salesforce"
 	"sf2loki/pkg/shape"
 	"sf2loki/pkg/sysexits"
@@ -60,7 +61,7 @@ type Config struct {
 	Command   string                          // what a command that fetches a log begins with
 
 	Shape  *shape.Shape
-	Output feed.Output
+	Output outlet.Output
 	Log    *slog.Logger
 }
 

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"sf2loki/pkg/feed"
+	"sf2loki/pkg/outlet"
 	"sf2loki/pkg/record"
 	"sf2loki/pkg/salesforce"
 	"sf2loki/pkg/sftest"
@@ -111,7 +112,7 @@ func (b *bench) open() *Source {
 		API: client, OrgID: id, Lookback: 24 * time.Hour, Settle: 15 * time.Minute, Overlap: 15 * time.Minute, Patience: 24 * time.Hour,
 		MaxBody: 5 << 20, Poll: time.Minute, Command: "sf-pull apexlog", Shape: sh,
 		Resume: func(key string) (string, bool) { v, ok := b.doc[key]; return v, ok },
-		Output: feed.Output{Records: b.take, RunID: "run", Now: time.Now},
+		Output: outlet.Output{Records: b.take, RunID: "run", Now: time.Now},
 		Log:    slog.New(slog.NewTextHandler(&b.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	if b.config != nil {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"sf2loki/pkg/outlet"
 	"sf2loki/pkg/shape"
 	"sf2loki/pkg/tally"
 )
@@ -19,7 +20,7 @@ func TestRowsAllocateNothing(t *testing.T) {
 	}
 	const size = 2 << 20
 	for _, ordered := range []bool{true, false} {
-		out := &Output{Records: func([]byte) error { return nil }, Now: time.Now}
+		out := &outlet.Output{Records: func([]byte) error { return nil }, Now: time.Now}
 		e := newEmitter(out, tally.New(), sh, newSorter(t.TempDir(), DefaultRowLimit))
 		e.sorter.entries = 100 * runEntries // rows are sorted in memory, as those of most files
 		allocations := func(size int) float64 {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"sf2loki/pkg/outlet"
 	"sf2loki/pkg/record"
 	"sf2loki/pkg/shape"
 	"sf2loki/pkg/tally"
@@ -103,7 +104,7 @@ func BenchmarkRecords(b *testing.B) {
 }
 
 func benchRecords(b *testing.B, sh *shape.Shape, data []byte) {
-	out := &Output{Records: func([]byte) error { return nil }, Now: time.Now}
+	out := &outlet.Output{Records: func([]byte) error { return nil }, Now: time.Now}
 	e := newEmitter(out, tally.New(), sh, newSorter(b.TempDir(), DefaultRowLimit))
 	perCPU(b, len(data), func() { writeFile(b, e, data) })
 }

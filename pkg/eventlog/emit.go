@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"time"
 
+	"sf2loki/pkg/outlet"
 	"sf2loki/pkg/record"
 	"sf2loki/pkg/shape"
 	"sf2loki/pkg/sysexits"
@@ -18,23 +18,6 @@ import (
 
 // sourceLabel is what every record of this source has in the label source.
 const sourceLabel = "eventlogfile"
-
-const (
-	blockSize = 32 << 10 // records are handed on in blocks of about this size
-	maxRecord = 32 << 20 // readers of the stream take no longer object
-)
-
-// Output is where records and dead letters go.
-type Output struct {
-	// Records writes whole lines to the record stream. Several goroutines call
-	// it; the lines of one call must stay together.
-	Records func(lines []byte) error
-	// Letter writes one dead letter durably. nil: letters go among the records.
-	Letter func(line []byte) error
-
-	RunID, Instance, Org string // what letters say about the run
-	Now                  func() time.Time
-}
 
 // parcel is one file on its way out.
 type parcel struct {
@@ -52,7 +35,7 @@ type parcel struct {
 
 // emitter turns the rows of files into records. Each goroutine has its own.
 type emitter struct {
-	out    *Output
+	out    *outlet.Output
 	stats  *tally.Stats
 	shape  *shape.Shape
 	sorter *sorter
@@ -73,7 +56,7 @@ type emitter struct {
 	passing  int64     // those of what is in the block
 }
 
-func newEmitter(out *Output, stats *tally.Stats, sh *shape.Shape, sorter *sorter) *emitter {
+func newEmitter(out *outlet.Output, stats *tally.Stats, sh *shape.Shape, sorter *sorter) *emitter {
 	return &emitter{out: out, stats: stats, shape: sh, sorter: sorter}
 }
 
@@ -161,7 +144,7 @@ func (e *emitter) rows(ctx context.Context, p *parcel, v survey) (int64, error) 
 		if err := e.row(p, row, v.header, columns); err != nil {
 			return 0, err
 		}
-		if len(e.block) >= blockSize {
+		if len(e.block) >= outlet.BlockSize {
 			if err := e.flush(); err != nil {
 				return 0, err
 			}
@@ -211,10 +194,10 @@ func (e *emitter) row(p *parcel, row *Row, h *header, columns *shape.Columns) er
 	e.rec.EscapedLine = e.line
 	begin := len(e.block)
 	e.block = record.AppendRecord(e.block, &e.rec)
-	if len(e.block)-begin > maxRecord {
+	if len(e.block)-begin > outlet.MaxRecord {
 		e.block = e.block[:begin]
 		e.rec.Metadata, e.rec.EscapedLine = nil, nil
-		return e.badRow(p, row, fmt.Errorf("%w: its record would be longer than %d bytes", ErrRow, maxRecord))
+		return e.badRow(p, row, fmt.Errorf("%w: its record would be longer than %d bytes", ErrRow, outlet.MaxRecord))
 	}
 	e.count.Written++
 	e.count.Newest = max(e.count.Newest, e.rec.Time)
@@ -277,22 +260,9 @@ func (e *emitter) badRow(p *parcel, row *Row, why error) error {
 
 // letter writes e.rec as a dead letter: to its own place at once, or into the
 // block among the records.
-func (e *emitter) letter(l *record.Letter) error {
-	l.CapturedAt, l.Stage = e.out.Now().UTC(), "pull"
-	l.RunID, l.Instance, l.Org = e.out.RunID, e.out.Instance, e.out.Org
-	if e.out.Letter == nil {
-		begin := len(e.block)
-		e.block = record.AppendLetter(e.block, &e.rec, l)
-		e.stats.Letter(string(l.Reason), len(e.block)-begin)
-		return nil
-	}
-	line := record.AppendLetter(nil, &e.rec, l)
-	if err := e.out.Letter(line); err != nil {
-		e.stats.Change(func(t *tally.Totals) { t.LetterErrors++ })
-		return sysexits.Wrap(sysexits.IOErr, fmt.Errorf("write a dead letter: %w", err))
-	}
-	e.stats.Letter(string(l.Reason), len(line))
-	return nil
+func (e *emitter) letter(l *record.Letter) (err error) {
+	e.block, err = e.out.AppendLetter(e.block, e.stats, &e.rec, l)
+	return err
 }
 
 // checkpoint writes a token that belongs to no row.
@@ -303,15 +273,10 @@ func (e *emitter) checkpoint(key, value []byte) error {
 
 // flush hands the block on. What it counted counts from then on.
 func (e *emitter) flush() error {
-	if len(e.block) > 0 {
-		if err := e.out.Records(e.block); err != nil {
-			return err
-		}
+	var err error
+	if e.block, err = e.out.HandOn(e.block); err != nil {
+		return err
 	}
-	if cap(e.block) > 8*blockSize {
-		e.block = nil
-	}
-	e.block = e.block[:0]
 	none := tally.Count{EventType: e.count.EventType}
 	if e.count != none {
 		e.stats.Add(&e.count)

@@ -2,7 +2,6 @@ package eventlog
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"sf2loki/pkg/backoff"
+	"sf2loki/pkg/outlet"
 	"sf2loki/pkg/record"
 	"sf2loki/pkg/salesforce"
 	"sf2loki/pkg/tally"
@@ -276,16 +276,11 @@ func (s *Source) gap(e *emitter, t *series, f *File, g gap, why string, status i
 	}
 	s.log.Warn("a file is given up", "id", f.ID, "event_type", f.EventType, "log_date", g.LogDate, "why", why, "command", g.Command)
 	e.rec = record.Record{Time: at.UnixNano(), HasTime: true, Labels: e.typ.Labels(), Key: t.key, Origin: []byte(f.ID)}
-	e.rec.Raw = withGap(record.AppendRecord(nil, &e.rec), &g)
+	if err := outlet.SetGap(&e.rec, &g); err != nil {
+		return err
+	}
 	e.count.Gaps++
 	return e.letter(&record.Letter{Reason: record.SourceGap, Status: status, Detail: detail})
-}
-
-// withGap adds what the gap is to the text of a record.
-func withGap(text []byte, g *gap) []byte {
-	b, _ := json.Marshal(g) // strings and numbers
-	text = append(text[:len(text)-len("}\n")], `,"gap":`...)
-	return append(append(text, b...), '}')
 }
 
 // command is how the file of a gap is fetched: as a window of its own.

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 
+	"sf2loki/pkg/outlet"
 	"sf2loki/pkg/record"
 	"sf2loki/pkg/shape"
 	"sf2loki/pkg/sysexits"
@@ -29,7 +30,7 @@ type FilesConfig struct {
 	RowLimit  int
 
 	Shape  *shape.Shape
-	Output Output
+	Output outlet.Output
 	Log    *slog.Logger
 }
 

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"sf2loki/pkg/outlet"
 	"sf2loki/pkg/shape"
 	"sf2loki/pkg/sysexits"
 	"sf2loki/pkg/tally"
@@ -31,7 +32,7 @@ func pullFiles(t *testing.T, doc map[string]string, change func(*FilesConfig), p
 	cfg := FilesConfig{
 		Paths: paths, TmpDir: t.TempDir(), Shape: sh, Log: slog.New(slog.DiscardHandler),
 		Resume: func(key string) (string, bool) { v, ok := doc[key]; return v, ok },
-		Output: Output{Records: func(b []byte) error { out.Write(b); return nil }, Now: time.Now},
+		Output: outlet.Output{Records: func(b []byte) error { out.Write(b); return nil }, Now: time.Now},
 	}
 	if change != nil {
 		change(&cfg)
@@ -392,7 +393,7 @@ func TestNoAllocations(t *testing.T) {
 	}
 	head, rows, _ := bytes.Cut(data, []byte("\n"))
 	sh, _ := shape.New(shape.Config{Metadata: []string{"USER_ID"}})
-	e := newEmitter(&Output{Records: func([]byte) error { return nil }, Now: time.Now}, tally.New(), sh, newSorter(t.TempDir(), DefaultRowLimit))
+	e := newEmitter(&outlet.Output{Records: func([]byte) error { return nil }, Now: time.Now}, tally.New(), sh, newSorter(t.TempDir(), DefaultRowLimit))
 	run := func(times int) float64 {
 		text := append(append([]byte(nil), head...), '\n')
 		text = append(text, bytes.Repeat(rows, times)...)

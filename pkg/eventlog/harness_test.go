@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"sf2loki/pkg/outlet"
 	"sf2loki/pkg/record"
 	"sf2loki/pkg/salesforce"
 	"sf2loki/pkg/sftest"
@@ -105,7 +106,7 @@ func (b *bench) pullContext(ctx context.Context, types ...string) error {
 		Lookback: 100 * 24 * time.Hour, Settle: 5 * time.Minute, Patience: 24 * time.Hour, Poll: time.Hour,
 		Concurrency: 3, TmpDir: b.t.TempDir(), Command: "sf-pull elf", Shape: sh,
 		Resume: func(key string) (string, bool) { v, ok := b.doc[key]; return v, ok },
-		Output: Output{Records: b.take, RunID: "run", Instance: "test", Now: time.Now},
+		Output: outlet.Output{Records: b.take, RunID: "run", Instance: "test", Now: time.Now},
 		Log:    slog.New(slog.NewTextHandler(&b.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	if b.letters != nil {

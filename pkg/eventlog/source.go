@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"sf2loki/pkg/outlet"
 	"sf2loki/pkg/salesforce"
 	"sf2loki/pkg/shape"
 	"sf2loki/pkg/sysexits"
@@ -46,7 +47,7 @@ type Config struct {
 	Command   string                          // what a command that fetches a file begins with
 
 	Shape  *shape.Shape
-	Output Output
+	Output outlet.Output
 	Log    *slog.Logger
 }
 

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"sf2loki/pkg/outlet"
 	"sf2loki/pkg/shape"
 	"sf2loki/pkg/tally"
 )
@@ -93,7 +94,7 @@ func checkOrder(t *testing.T, text string, b body, v survey) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	output := &Output{Records: func(lines []byte) error { out.Write(lines); return nil }, Now: time.Now}
+	output := &outlet.Output{Records: func(lines []byte) error { out.Write(lines); return nil }, Now: time.Now}
 	e := newEmitter(output, tally.New(), sh, newSorter(os.TempDir(), DefaultRowLimit)) // whose files have no names
 	p := &parcel{key: []byte("k"), name: "x", eventType: "T", body: b, token: []byte(`{"rows":`), otherwise: 1}
 	if err := e.file(context.Background(), p, v); err != nil {

@@ -2,36 +2,18 @@ package feed
 
 import (
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
-	"time"
 
+	"sf2loki/pkg/outlet"
 	"sf2loki/pkg/record"
-	"sf2loki/pkg/sysexits"
 	"sf2loki/pkg/tally"
 )
 
-const (
-	blockSize  = 32 << 10 // records are handed on in blocks of about this size
-	maxRecord  = 32 << 20 // readers of the stream take no longer object
-	keepOfHuge = 64 << 10 // bytes of a row that is too long for a record
-)
-
-// Output is where records and dead letters go.
-type Output struct {
-	// Records writes whole lines to the record stream. Several goroutines call
-	// it; the lines of one call must stay together.
-	Records func(lines []byte) error
-	// Letter writes one dead letter durably. nil: letters go among the records.
-	Letter func(line []byte) error
-
-	RunID, Instance, Org string // what letters say about the run
-	Now                  func() time.Time
-}
+const keepOfHuge = 64 << 10 // bytes of a row that is too long for a record
 
 // Emitter writes the records of one key. It is for one goroutine.
 type Emitter struct {
-	out    *Output
+	out    *outlet.Output
 	stats  *tally.Stats
 	key    []byte
 	labels []record.Pair
@@ -42,7 +24,7 @@ type Emitter struct {
 }
 
 // NewEmitter returns the Emitter of a key, whose records have these labels.
-func NewEmitter(out *Output, stats *tally.Stats, key, eventType string, labels []record.Pair) *Emitter {
+func NewEmitter(out *outlet.Output, stats *tally.Stats, key, eventType string, labels []record.Pair) *Emitter {
 	stats.Add(&tally.Count{EventType: eventType})
 	return &Emitter{out: out, stats: stats, key: []byte(key), labels: labels,
 		count: tally.Count{EventType: eventType}, account: record.Account{EventType: eventType}}
@@ -60,13 +42,13 @@ func (e *Emitter) Row(rec *record.Record, size int) error {
 	}
 	begin := len(e.block)
 	e.block = record.AppendRecord(e.block, rec)
-	if len(e.block)-begin > maxRecord {
+	if len(e.block)-begin > outlet.MaxRecord {
 		e.block = e.block[:begin]
 		return e.tooLong(rec)
 	}
 	e.count.Written++
 	e.count.Newest = max(e.count.Newest, rec.Time)
-	if len(e.block) >= blockSize {
+	if len(e.block) >= outlet.BlockSize {
 		return e.Flush()
 	}
 	return nil
@@ -80,7 +62,7 @@ func (e *Emitter) tooLong(rec *record.Record) error {
 	e.count.DeadLettered++
 	e.account.DeadLettered++
 	return e.Letter(&cut, &record.Letter{Reason: record.DecodeError, Truncated: true,
-		Detail: fmt.Sprintf("%s: its record would be longer than %d bytes; %d of the %d of its line are kept", rec.Origin, maxRecord, len(raw), len(rec.Line))})
+		Detail: fmt.Sprintf("%s: its record would be longer than %d bytes; %d of the %d of its line are kept", rec.Origin, outlet.MaxRecord, len(raw), len(rec.Line))})
 }
 
 // Skip counts a row that has been written already.
@@ -124,35 +106,18 @@ func (e *Emitter) bytes(n int) {
 // added to it as the member gap.
 func (e *Emitter) Gap(rec *record.Record, what any, status int, detail string) error {
 	rec.Labels, rec.Key, rec.Line, rec.Raw = e.labels, e.key, nil, nil
-	text := record.AppendRecord(nil, rec)
-	b, err := json.Marshal(what)
-	if err != nil {
-		return fmt.Errorf("source gap: %w", err)
+	if err := outlet.SetGap(rec, what); err != nil {
+		return err
 	}
-	text = append(text[:len(text)-len("}\n")], `,"gap":`...)
-	rec.Raw = append(append(text, b...), '}')
 	e.count.Gaps++
 	return e.Letter(rec, &record.Letter{Reason: record.SourceGap, Status: status, Detail: "source gap: " + detail})
 }
 
 // Letter writes rec as a dead letter: to its own place at once, or into the
 // block among the records.
-func (e *Emitter) Letter(rec *record.Record, l *record.Letter) error {
-	l.CapturedAt, l.Stage = e.out.Now().UTC(), "pull"
-	l.RunID, l.Instance, l.Org = e.out.RunID, e.out.Instance, e.out.Org
-	if e.out.Letter == nil {
-		begin := len(e.block)
-		e.block = record.AppendLetter(e.block, rec, l)
-		e.stats.Letter(string(l.Reason), len(e.block)-begin)
-		return nil
-	}
-	line := record.AppendLetter(nil, rec, l)
-	if err := e.out.Letter(line); err != nil {
-		e.stats.Change(func(t *tally.Totals) { t.LetterErrors++ })
-		return sysexits.Wrap(sysexits.IOErr, fmt.Errorf("write a dead letter: %w", err))
-	}
-	e.stats.Letter(string(l.Reason), len(line))
-	return nil
+func (e *Emitter) Letter(rec *record.Record, l *record.Letter) (err error) {
+	e.block, err = e.out.AppendLetter(e.block, e.stats, rec, l)
+	return err
 }
 
 // Checkpoint writes a token that belongs to no row.
@@ -179,15 +144,10 @@ func (e *Emitter) News() bool { return e.account.Rows > e.account.SkippedDuplica
 
 // Flush hands the block on. What it counted counts from then on.
 func (e *Emitter) Flush() error {
-	if len(e.block) > 0 {
-		if err := e.out.Records(e.block); err != nil {
-			return err
-		}
+	var err error
+	if e.block, err = e.out.HandOn(e.block); err != nil {
+		return err
 	}
-	if cap(e.block) > 8*blockSize {
-		e.block = nil
-	}
-	e.block = e.block[:0]
 	eventType := e.count.EventType
 	e.stats.Add(&e.count)
 	e.count = tally.Count{EventType: eventType}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"sf2loki/pkg/outlet"
 	"sf2loki/pkg/record"
 	"sf2loki/pkg/tally"
 )
@@ -16,7 +17,7 @@ import (
 func TestAccount(t *testing.T) {
 	var out bytes.Buffer
 	stats := tally.New()
-	e := NewEmitter(&Output{Records: func(b []byte) error { out.Write(b); return nil }, Now: time.Now, RunID: "r"}, stats, "k", "X",
+	e := NewEmitter(&outlet.Output{Records: func(b []byte) error { out.Write(b); return nil }, Now: time.Now, RunID: "r"}, stats, "k", "X",
 		[]record.Pair{{Name: []byte("source"), Value: []byte("s")}})
 	for range 3 {
 		if err := e.Row(&record.Record{Time: 1, HasTime: true, Line: []byte("x"), Value: []byte("v")}, 10); err != nil {
@@ -61,7 +62,7 @@ func TestAccount(t *testing.T) {
 func TestFailedWrite(t *testing.T) {
 	full := errors.New("full")
 	stats := tally.New()
-	e := NewEmitter(&Output{Records: func([]byte) error { return full }, Now: time.Now, Letter: func([]byte) error { return full }}, stats, "k", "X", nil)
+	e := NewEmitter(&outlet.Output{Records: func([]byte) error { return full }, Now: time.Now, Letter: func([]byte) error { return full }}, stats, "k", "X", nil)
 	if err := e.Row(&record.Record{Time: 1, HasTime: true, Line: []byte("x")}, 1); err != nil {
 		t.Fatal(err)
 	}

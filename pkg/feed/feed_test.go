@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"sf2loki/pkg/outlet"
 	"sf2loki/pkg/record"
 	"sf2loki/pkg/tally"
 )
@@ -180,7 +181,7 @@ func TestTimes(t *testing.T) {
 func TestHugeRow(t *testing.T) { // longer than any reader takes: a dead letter, and the account balances
 	var out bytes.Buffer
 	stats := tally.New()
-	e := NewEmitter(&Output{Records: func(b []byte) error { out.Write(b); return nil }, Now: time.Now}, stats, "k", "X", []record.Pair{{Name: []byte("source"), Value: []byte("s")}})
+	e := NewEmitter(&outlet.Output{Records: func(b []byte) error { out.Write(b); return nil }, Now: time.Now}, stats, "k", "X", []record.Pair{{Name: []byte("source"), Value: []byte("s")}})
 	rec := &record.Record{Time: 1, HasTime: true, Line: bytes.Repeat([]byte{'"'}, 17<<20), Value: []byte("v"), Origin: []byte("id")}
 	if err := e.Row(rec, 1); err != nil {
 		t.Fatal(err)

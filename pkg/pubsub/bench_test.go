@@ -13,6 +13,7 @@ import (
 
 	"github.com/twmb/avro"
 
+	"sf2loki/pkg/outlet"
 	"sf2loki/pkg/pubsub/avrojson"
 	"sf2loki/pkg/pubsub/eventbus"
 	"sf2loki/pkg/shape"
@@ -30,7 +31,7 @@ func BenchmarkEventToRecord(b *testing.B) {
 				return fmt.Errorf("%v %w", ok, err)
 			}
 			e.taken++
-			if len(e.block) >= blockSize {
+			if len(e.block) >= outlet.BlockSize {
 				return e.flush()
 			}
 			return nil
@@ -121,7 +122,7 @@ func benchEmitter(t testing.TB) (*emitter, []*eventbus.ConsumerEvent) {
 		t.Fatal(err)
 	}
 	s := New(Config{OrgID: orgID, Topics: TopicList{Names: []string{"/event/Wide__e"}}, Shape: sh, Log: slog.New(slog.DiscardHandler),
-		Output: Output{Records: func(lines []byte) error { _, err := io.Discard.Write(lines); return err }}})
+		Output: outlet.Output{Records: func(lines []byte) error { _, err := io.Discard.Write(lines); return err }}})
 	s.schemas = newSchemas(s)
 	entry := &schemaEntry{ready: make(chan struct{}), schema: schema}
 	close(entry.ready)

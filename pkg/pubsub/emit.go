@@ -5,35 +5,18 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
+	"sf2loki/pkg/outlet"
 	"sf2loki/pkg/pubsub/avrojson"
 	"sf2loki/pkg/pubsub/eventbus"
 	"sf2loki/pkg/record"
 	"sf2loki/pkg/shape"
-	"sf2loki/pkg/sysexits"
 	"sf2loki/pkg/tally"
 )
 
-const (
-	blockSize    = 32 << 10 // records are handed on in blocks of about this size
-	recentEvents = 256      // of a topic whose ids are remembered
-)
-
-// Output is where records and dead letters go.
-type Output struct {
-	// Records writes whole lines to the record stream. Several goroutines call
-	// it; the lines of one call must stay together.
-	Records func(lines []byte) error
-	// Letter writes one dead letter durably. nil: letters go among the records.
-	Letter func(line []byte) error
-
-	RunID, Instance, Org string // what letters say about the run
-	Now                  func() time.Time
-}
+const recentEvents = 256 // of a topic whose ids are remembered
 
 // emitter turns the events of one topic into records.
 type emitter struct {
@@ -139,7 +122,7 @@ func (e *emitter) item(ctx context.Context, it item) error {
 		if err != nil {
 			return err
 		}
-		if len(e.block) >= blockSize {
+		if len(e.block) >= outlet.BlockSize {
 			if err := e.flush(); err != nil {
 				return err
 			}
@@ -402,12 +385,9 @@ func (e *emitter) gap(g *gap) error {
 	}
 	e.begin(&eventbus.ConsumerEvent{}, e.typeOf(e.eventType), e.last)
 	e.rec.Origin = []byte(g.Topic)
-	text := record.AppendRecord(nil, &e.rec)
-	object, err := json.Marshal(g)
-	if err != nil {
+	if err := outlet.SetGap(&e.rec, g); err != nil {
 		return err
 	}
-	e.rec.Raw = append(append(append(text[:len(text)-len("}\n")], `,"gap":`...), object...), '}')
 	e.count(e.eventType).Gaps++
 	if err := e.letter(&record.Letter{Reason: record.SourceGap, Detail: detail + ": " + g.why}); err != nil {
 		return err
@@ -417,23 +397,9 @@ func (e *emitter) gap(g *gap) error {
 
 // letter writes e.rec as a dead letter: to its own place at once, or into the
 // block among the records.
-func (e *emitter) letter(l *record.Letter) error {
-	out := &e.s.cfg.Output
-	l.CapturedAt, l.Stage = e.s.cfg.Now().UTC(), "pull"
-	l.RunID, l.Instance, l.Org = out.RunID, out.Instance, out.Org
-	if out.Letter == nil {
-		begin := len(e.block)
-		e.block = record.AppendLetter(e.block, &e.rec, l)
-		e.s.stats.Letter(string(l.Reason), len(e.block)-begin)
-		return nil
-	}
-	line := record.AppendLetter(nil, &e.rec, l)
-	if err := out.Letter(line); err != nil {
-		e.s.stats.Change(func(t *tally.Totals) { t.LetterErrors++ })
-		return sysexits.Wrap(sysexits.IOErr, fmt.Errorf("write a dead letter: %w", err))
-	}
-	e.s.stats.Letter(string(l.Reason), len(line))
-	return nil
+func (e *emitter) letter(l *record.Letter) (err error) {
+	e.block, err = e.s.cfg.Output.AppendLetter(e.block, e.s.stats.Stats, &e.rec, l)
+	return err
 }
 
 func (e *emitter) count(eventType string) *tally.Count {
@@ -448,15 +414,9 @@ func (e *emitter) count(eventType string) *tally.Count {
 // flush hands the block on. What it counted counts from then on, and only then
 // is there room for more.
 func (e *emitter) flush() error {
-	if len(e.block) > 0 {
-		block := e.block
-		e.block = nil
-		if err := e.s.cfg.Output.Records(block); err != nil {
-			return err
-		}
-		if cap(block) <= 8*blockSize {
-			e.block = block[:0]
-		}
+	var err error
+	if e.block, err = e.s.cfg.Output.HandOn(e.block); err != nil {
+		return err
 	}
 	for _, c := range e.counts {
 		if c.Read+c.Gaps > 0 {

@@ -22,6 +22,7 @@ import (
 
 	"google.golang.org/grpc/test/bufconn"
 
+	"sf2loki/pkg/outlet"
 	"sf2loki/pkg/record"
 	"sf2loki/pkg/salesforce"
 	"sf2loki/pkg/sftest"
@@ -58,7 +59,7 @@ func inBubble(t *testing.T, bus sftest.BusConfig, f func(r *rig)) {
 			API: r.api, OrgID: org.ID, Endpoint: Endpoint{Addr: "bus", Plaintext: true},
 			Dial:   func(ctx context.Context, _ string) (net.Conn, error) { return ln.DialContext(ctx) },
 			Replay: Earliest, Lost: LostEarliest, Shape: sh, Log: slog.New(slog.NewTextHandler(&r.out.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-			Output: Output{Records: r.out.records, RunID: "run", Instance: "here"},
+			Output: outlet.Output{Records: r.out.records, RunID: "run", Instance: "here"},
 		}
 		f(r)
 	})

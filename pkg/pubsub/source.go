@@ -19,6 +19,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"sf2loki/pkg/outlet"
 	"sf2loki/pkg/pubsub/eventbus"
 	"sf2loki/pkg/salesforce"
 	"sf2loki/pkg/shape"
@@ -57,7 +58,7 @@ type Config struct {
 	// committed to Salesforce.
 	Stored func(key string) (string, bool, error)
 
-	Output Output
+	Output outlet.Output
 	Shape  *shape.Shape
 	Log    *slog.Logger
 	Now    func() time.Time
@@ -145,6 +146,9 @@ func New(cfg Config) *Source {
 	cfg.Timing.settle()
 	if cfg.Now == nil {
 		cfg.Now = time.Now
+	}
+	if cfg.Output.Now == nil {
+		cfg.Output.Now = cfg.Now
 	}
 	if cfg.Window <= 0 {
 		cfg.Window = MaxWindow

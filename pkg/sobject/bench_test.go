@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"sf2loki/pkg/feed"
+	"sf2loki/pkg/outlet"
 	"sf2loki/pkg/record"
 	"sf2loki/pkg/salesforce"
 	"sf2loki/pkg/sftest"
@@ -130,7 +130,7 @@ func (b *bench) open(objects ...string) *Source {
 		API: client, OrgID: id, Lookback: 24 * time.Hour, Settle: 5 * time.Minute, Overlap: 10 * time.Minute,
 		Poll: 5 * time.Minute, Concurrency: 2, Shape: sh,
 		Resume: func(key string) (string, bool) { v, ok := b.doc[key]; return v, ok },
-		Output: feed.Output{Records: b.take, RunID: "run", Instance: "test", Now: time.Now},
+		Output: outlet.Output{Records: b.take, RunID: "run", Instance: "test", Now: time.Now},
 		Log:    slog.New(slog.NewTextHandler(&locked{b: b}, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	if b.api != nil {

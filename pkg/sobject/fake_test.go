@@ -16,7 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"sf2loki/pkg/feed"
+	"sf2loki/pkg/outlet"
 	"sf2loki/pkg/salesforce"
 	"sf2loki/pkg/shape"
 )
@@ -79,7 +79,7 @@ func fakeConfig(t testing.TB, api API) Config {
 	return Config{
 		API: api, OrgID: "00Dxx0000001gPLEAY", Lookback: 24 * time.Hour, Settle: 5 * time.Minute, Overlap: 10 * time.Minute,
 		Poll: 5 * time.Minute, Shape: sh, Resume: func(string) (string, bool) { return "", false },
-		Output: feed.Output{Records: func([]byte) error { return nil }, Now: time.Now}, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Output: outlet.Output{Records: func([]byte) error { return nil }, Now: time.Now}, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	}
 }
 

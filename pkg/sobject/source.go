@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"sf2loki/pkg/feed"
+	"sf2loki/pkg/outlet"
 	"sf2loki/pkg/shape"
 	"sf2loki/pkg/sysexits"
 	"sf2loki/pkg/tally"
@@ -56,7 +57,7 @@ type Config struct {
 	Resume    func(key string) (string, bool) // stored positions
 
 	Shape  *shape.Shape
-	Output feed.Output
+	Output outlet.Output
 	Log    *slog.Logger
 }
 
