@@ -2,6 +2,7 @@ package sftest
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 )
@@ -43,7 +44,10 @@ func (o *Org) Fault(match string, f Fault) {
 	if f.Fixture != "" {
 		mustFixture(f.Fixture)
 	}
-	o.locked(func() { o.faults = append(o.faults, &armedFault{f, match}) })
+	o.locked(func() {
+		o.faults = slices.DeleteFunc(o.faults, func(old *armedFault) bool { return old.Times == 0 })
+		o.faults = append(o.faults, &armedFault{f, match})
+	})
 }
 
 // ClearFaults ends all faults.

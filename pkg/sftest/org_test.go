@@ -267,7 +267,14 @@ func TestListing(t *testing.T) {
 	if status, body := c.get("/services/data/v62.0/query?q=SELECT+Id+FROM+EventLogFile+WHERE+CreatedDate+>+2026-07-01T00:00:00.000+0000"); status != 400 || !strings.Contains(body, "character ' '") {
 		t.Errorf("a plus that is no %%2B: %d %s", status, body)
 	}
-	a = c.query(hourly)
+	first, second := c.query(hourly), c.query(hourly)
+	for range maxLocators - 1 {
+		a = c.query(hourly)
+	}
+	if status, body := c.get(first.Next); status != 400 || !strings.Contains(body, "INVALID_QUERY_LOCATOR") {
+		t.Errorf("one locator more than a user can have: %d %s", status, body)
+	}
+	c.page(second.Next)
 	org.ExpireLocators()
 	if status, body := c.get(a.Next); status != 400 || !strings.Contains(body, "INVALID_QUERY_LOCATOR") {
 		t.Errorf("expired locator: %d %s", status, body)

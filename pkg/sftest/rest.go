@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -28,6 +30,9 @@ type locator struct {
 
 // locatorLife is how long the rest of a result is kept.
 const locatorLife = 48 * time.Hour
+
+// maxLocators is how many a user can have open: one more ends the oldest.
+const maxLocators = 10
 
 func (o *Org) query(w *writer, r *http.Request, version string, tooling bool) {
 	var body []byte
@@ -66,9 +71,18 @@ func (o *Org) firstPage(text string, size, short int, version string, tooling bo
 	loc.records = loc.records[:min(max(len(loc.records)-short, 0), len(loc.records))]
 	id := o.newID("01g")
 	if len(loc.records) > loc.page {
-		o.locators[id] = loc
+		o.hold(id, loc)
 	}
 	return loc.render(version, id, 0), nil
+}
+
+// hold keeps a locator, in the place of the oldest when a user has all that an
+// org allows. The caller holds mu.
+func (o *Org) hold(id string, loc *locator) {
+	if len(o.locators) >= maxLocators {
+		delete(o.locators, slices.Min(slices.Collect(maps.Keys(o.locators)))) // ids rise
+	}
+	o.locators[id] = loc
 }
 
 func queryText(raw string) (string, error) {

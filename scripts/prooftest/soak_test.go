@@ -162,10 +162,11 @@ func (b *bench) soak(length time.Duration, pids map[string]int, ended <-chan str
 			b.org.Fault("/query", sftest.Fault{Status: 503})
 			b.org.Fault("/LogFile", sftest.Fault{CutAfter: 10000})
 		}
-		if len(old) > 400 { // what was pulled long ago
-			b.org.Purge(old[0])
+		for len(old) > 400 { // what was pulled long ago
+			b.org.Delete("EventLogFile", old[0])
 			old = old[1:]
 		}
+		b.org.ResetRequests()
 		for stage, pid := range pids {
 			if g, ok := look(pid); ok {
 				seen[stage] = append(seen[stage], g)
