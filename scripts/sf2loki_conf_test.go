@@ -225,6 +225,27 @@ func TestCheck(t *testing.T) {
 	})
 }
 
+// What may go wrong one day is told, and is no fault.
+func TestCheckWarns(t *testing.T) {
+	in(t, these("dash"), func(t *testing.T, l *lane) {
+		secret := filepath.Join(l.dir, "secret")
+		must(t, os.WriteFile(secret, []byte("x"), 0o600))
+		text := strings.ReplaceAll(read(t, l.dir+"/conf/prod.conf"), "STATE="+l.dir+"/prod.json", "STATE=prod.json")
+		text += "LOKI_PUSH_TOKEN_FILE=" + secret + "\nLOKI_PUSH_CA_FILE=/etc/passwd\n"
+		must(t, os.WriteFile(l.dir+"/conf/prod.conf", []byte(text), 0o600))
+		const relative = "WARN  prod: SF2LOKI_STATE: prod.json is no absolute path: which file it is depends on where sf2loki starts\n"
+		const pass = "PASS  prod: sf-pull elf, positions in prod.json\n"
+		if status, out := l.ask("check"); status != 0 || out != relative+pass {
+			t.Errorf("%d, %s", status, out)
+		}
+		must(t, os.Chmod(secret, 0o644))
+		open := "WARN  prod: LOKI_PUSH_TOKEN_FILE: " + secret + " may be read by everybody\n"
+		if status, out := l.ask("check"); status != 0 || out != open+relative+pass {
+			t.Errorf("%d, %s", status, out)
+		}
+	})
+}
+
 // What the programs say of a lane counts.
 func TestCheckAsksThePrograms(t *testing.T) {
 	in(t, these("busybox"), func(t *testing.T, l *lane) {

@@ -55,6 +55,7 @@ func TestCheckFinds(t *testing.T) {
 		{"a secret that cannot be read", add("LOKI_PUSH_TOKEN_FILE=@DIR@/none"), `b: LOKI_PUSH_TOKEN_FILE: @DIR@/none is missing, empty or unreadable`},
 		{"an empty secret", set("SF_PULL_PRIVATE_KEY_FILE", "@DIR@/empty"), `b: SF_PULL_PRIVATE_KEY_FILE: @DIR@/empty is missing, empty or unreadable`},
 		{"two of one secret", add("LOKI_PUSH_TOKEN=x", "LOKI_PUSH_TOKEN_FILE=@DIR@/a.pem"), `b: loki-push: status 78: `},
+		{"a reason behind a warning", add("LOKI_PUSH_TOKN=x", "LOKI_PUSH_TOKEN=x", "LOKI_PUSH_TOKEN_FILE=@DIR@/a.pem"), `b: loki-push: status 78: loki-push: `},
 		{"no document of positions", set("SF2LOKI_STATE", "@DIR@/none/b.json"), `b: @DIR@/none/b.json: its directory does not exist`},
 		{"a port that another lane has", add("SF2LOKI_METRICS=127.0.0.1:9302"), `all lanes: metrics port 9302 is that of more than one`},
 		{"one spool for two", set("LOKI_PUSH_SPOOL", "@DIR@/spool-a"), `all lanes: spool @DIR@/spool-a is that of more than one`},

@@ -48,6 +48,9 @@ row() { # LEVEL TEXT
 	[ "$1" != FAIL ] || faults=$((faults + 1))
 }
 
+# reason: why a program has failed, which may have logged something before.
+reason() { grep -m 1 '^[a-z0-9-]*: ' "$plans/error" || head -n 1 "$plans/error"; }
+
 check_lane() { # LANE
 	faults=0
 	if ! configure "$1"; then
@@ -84,14 +87,22 @@ check_names() {
 	done <"$plans/names"
 }
 
-# check_files: files that a setting names must be there, and a secret must not
+# check_files: files that a setting names must be there, and a secret should not
 # be in a file that everybody may read.
 check_files() (
 	settings "$conf" SF_PULL_ LOKI_PUSH_ CKPT_ || exit
 	for name in $(env | sed -n 's/^\(SF_PULL_[A-Z_]*_FILE\)=..*/\1/p; s/^\(LOKI_PUSH_[A-Z_]*_FILE\)=..*/\1/p'); do
 		case $name in *_METRICS_FILE | *_DAILY_FILE) continue ;; esac
 		eval "file=\$$name" # a name that a pattern has let through
-		if ! [ -r "$file" ] || ! [ -s "$file" ]; then row FAIL "$name: $file is missing, empty or unreadable"; fi
+		if ! [ -r "$file" ] || ! [ -s "$file" ]; then
+			row FAIL "$name: $file is missing, empty or unreadable"
+			continue
+		fi
+		case $name in
+		*_SECRET_FILE | *_KEY_FILE | *_TOKEN_FILE | *_PASSWORD_FILE | *_SALT_FILE)
+			[ -z "$(find -L "$file" -perm -004)" ] || row WARN "$name: $file may be read by everybody"
+			;;
+		esac
 	done
 	if env | grep -Eq '^(SF_PULL|LOKI_PUSH)_(CLIENT_SECRET|PRIVATE_KEY|TOKEN|PASSWORD)=.' &&
 		[ -n "$(find -L "$conf" -perm -004)" ]; then
@@ -108,7 +119,11 @@ check_files() (
 # check_store: a document or what it goes into. Whether it can be written is
 # for ckpt doctor, which tries.
 check_store() {
-	case $state in *://*) return ;; esac
+	case $state in
+	*://*) return ;;
+	/*) ;;
+	*) row WARN "SF2LOKI_STATE: $state is no absolute path: which file it is depends on where sf2loki starts" ;;
+	esac
 	if [ -e "$state" ]; then
 		(scope CKPT_ && exec ckpt list "$state") >/dev/null 2>&1 || row FAIL "$state cannot be read; see ckpt doctor"
 	elif ! [ -d "$(dirname "$state")" ]; then
@@ -123,7 +138,7 @@ check_plan() {
 		scope SF_PULL_
 		exec sf-pull "$SF2LOKI_SOURCE" --plan=static
 	) >"$plans/$lane.plan" 2>"$plans/error" ||
-		row FAIL "sf-pull $SF2LOKI_SOURCE --plan=static: status $?: $(head -n 1 "$plans/error")"
+		row FAIL "sf-pull $SF2LOKI_SOURCE --plan=static: status $?: $(reason)"
 }
 
 # check_push: loki-push looks at its flags, its labels and its secrets, given
@@ -134,7 +149,7 @@ check_push() {
 		scope LOKI_PUSH_
 		unset LOKI_PUSH_SPOOL
 		exec loki-push --dry-run --allow-empty --log-level warn
-	) </dev/null >/dev/null 2>"$plans/error" || row FAIL "loki-push: status $?: $(head -n 1 "$plans/error")"
+	) </dev/null >/dev/null 2>"$plans/error" || row FAIL "loki-push: status $?: $(reason)"
 }
 
 # owned: what only one lane may have, one a line.
@@ -164,7 +179,7 @@ compare_lanes() {
 	set -- "$plans"/*.plan
 	if [ $# -gt 1 ]; then
 		(cd "$plans" && exec sf-pull check-plans -- *.plan) >"$plans/overlaps" 2>"$plans/error" ||
-			[ -s "$plans/overlaps" ] || head -n 1 "$plans/error" >"$plans/overlaps"
+			[ -s "$plans/overlaps" ] || reason >"$plans/overlaps"
 		sed 's/\.plan\( and\|$\)/\1/g' "$plans/overlaps" >"$plans/said"
 		while IFS= read -r thing; do
 			row FAIL "$thing"
@@ -198,5 +213,5 @@ ask() {
 	code=$?
 	higher "$code"
 	sed -n "s/^{/{\"lane\":\"$lane\",\"program\":\"$2\",/p; s/^\([A-Z]\{4\}  \)/\1$lane: $2: /p; s/^      /&/p" "$plans/said"
-	[ "$code" -eq 0 ] || grep -q FAIL "$plans/said" || row FAIL "$2: status $code: $(head -n 1 "$plans/error")"
+	[ "$code" -eq 0 ] || grep -q FAIL "$plans/said" || row FAIL "$2: status $code: $(reason)"
 }
