@@ -365,6 +365,31 @@ func TestAuditStopped(t *testing.T) {
 	})
 }
 
+// A hole is filled by a job, which ends like any other: the head first.
+func TestFillStopped(t *testing.T) {
+	inShells(t, func(t *testing.T, l *lane) {
+		must(t, os.WriteFile(l.dir+"/prod.ledger", nil, 0o600))
+		args := []string{"audit", "prod", "--fill", "--since", "2026-01-01", "--until", "2026-01-02", "--event-type", "Login"}
+		cmd := l.command(args...)
+		must(t, cmd.Start())
+		t.Cleanup(func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
+		l.awaitStages(1, `^sf-pull start \d+ elf --since 2026-01-01 --until 2026-01-02 --event-type Login$`)
+		l.awaitStages(1, `^loki-push start \d+ $`)
+		l.awaitStages(1, `^ckpt start \d+ commit `+l.dir+`/prod.ledger.fill.json$`)
+		if status, out := l.ask(args...); status != 75 || !strings.Contains(out, "prod, fill, runs already") {
+			t.Errorf("a second one: %d, %s", status, out)
+		}
+		must(t, cmd.Process.Signal(syscall.SIGTERM))
+		_ = cmd.Wait()
+		if status := cmd.ProcessState.ExitCode(); status != 75 {
+			t.Errorf("status %d", status)
+		}
+		if got := l.stages(); strings.Count(got, " term\n") != 1 || !strings.Contains(got, "sf-pull term\n") || strings.Count(got, " end 0\n") != 3 {
+			t.Errorf("stages:\n%s", got)
+		}
+	})
+}
+
 func read(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)

@@ -167,25 +167,15 @@ shell_word() {
 	esac
 }
 
-# fill_lane LANE [FLAG...]: pull the window again, whatever was pulled of it
-# before: no position is read, and the lane's own does not move. What Loki has
-# already folds.
+# fill_lane LANE [FLAG...]: a job that pulls the window again, whatever was
+# pulled of it before: no position is read, and the lane's own does not move.
+# What Loki has already folds.
 fill_lane() {
-	lane_argument=$1
-	shift
 	job=fill
-	configure "$lane_argument" || exit
+	begin_lane "$1"
+	shift
 	find_ledger
-	if ! mkdir -p "$dir" || ! touch "$dir/fill.lock"; then die 73 "$dir cannot be made or written"; fi
-	exec 5>>"$dir/fill.lock"
-	flock -n 5 || die 75 "$lane is being filled already"
-	(
-		scope SF_PULL_
-		unset SF_PULL_FOLLOW SF_PULL_EVENT_TYPE SF_PULL_EXCLUDE SF_PULL_RESUME
-		exec sf-pull "$SF2LOKI_SOURCE" --since "$since" --until "$until" "$@"
-	) </dev/null | push | (
-		scope CKPT_
-		default CKPT_LEDGER "$ledger"
-		exec ckpt commit "$ledger.fill.json"
-	)
+	state=$ledger.fill.json
+	export CKPT_LEDGER="$ledger"
+	once --since "$since" --until "$until" "$@"
 }

@@ -16,6 +16,11 @@ backfill() {
 	[ "$bounds" = ++ ] || die 64 'backfill: --since TIME and --until TIME have to be given'
 	begin_lane "$1"
 	shift
+	once "$@"
+}
+
+# once ARG...: the pipeline of a job, with arguments for sf-pull, to its end.
+once() {
 	leftovers
 	run_once "$@"
 	# What a signal has cut short is not done.

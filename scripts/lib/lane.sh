@@ -65,7 +65,12 @@ pull() {
 	scope SF_PULL_
 	metrics SF_PULL_ 0
 	if [ -z "$job" ]; then default SF_PULL_FOLLOW true; else unset SF_PULL_FOLLOW; fi
-	exec sf-pull "$SF2LOKI_SOURCE" --resume "$resume" "$@"
+	if [ "$job" = fill ]; then
+		unset SF_PULL_EVENT_TYPE SF_PULL_EXCLUDE SF_PULL_RESUME # what is missing says which
+	else
+		set -- --resume "$resume" "$@"
+	fi
+	exec sf-pull "$SF2LOKI_SOURCE" "$@"
 }
 
 push() {
