@@ -5,19 +5,13 @@
 # status of all lanes; a hole is worse than too early.
 audit() {
 	lanes='' since='' until='' loki='' fill='' pages='' bad=''
-	while [ $# -gt 0 ]; do
-		case $1 in -*) break ;; esac
-		lanes="$lanes$1
-"
-		shift
-	done
 	left=$# want=''
 	while [ "$left" -gt 0 ]; do
-		take_audit_flag "$1" || set -- "$@" "$1"
+		take_audit_word "$1" || set -- "$@" "$1"
 		shift
 		left=$((left - 1))
 	done
-	[ -z "$want" ] || bad="--$want needs a value"
+	case $want in '' | another) ;; *) bad="--$want needs a value" ;; esac
 	if [ -n "$bad" ] || [ -z "$since" ] || [ -z "$until" ]; then
 		die 64 "audit: ${bad:---since TIME and --until TIME, or --days-ago N, have to be given}"
 	fi
@@ -58,11 +52,13 @@ END
 	exit "$result"
 }
 
-# take_audit_flag FLAG: take one that this script needs itself, or its value;
-# false when it is for ckpt audit, or sf-pull.
-take_audit_flag() {
+# take_audit_word WORD: take a lane, a flag that this script needs itself, or its
+# value; false when it is for ckpt audit, or sf-pull. Only for those of ckpt
+# audit without a value is known that a lane may follow.
+take_audit_word() {
 	case $want in
 	'') ;;
+	another) want='' && return 1 ;;
 	days-ago) want='' && days_ago "$1" && return ;;
 	*)
 		eval "$want=\$1" # one of three names
@@ -78,7 +74,12 @@ take_audit_flag() {
 	--pages=*) pages=${1#*=} ;;
 	--days-ago=*) days_ago "${1#*=}" ;;
 	--since | --until | --pages | --days-ago) want=${1#--} ;;
-	*) return 1 ;;
+	--json | -json | --accept-discarded | --strict-counts | --allow-empty | -*=*) return 1 ;;
+	-*) want=another && return 1 ;;
+	*)
+		lanes="$lanes$1
+"
+		;;
 	esac
 }
 

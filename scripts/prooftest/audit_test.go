@@ -266,6 +266,13 @@ func TestAuditOfLanes(t *testing.T) {
 				b.OK(sf2loki + " " + command)
 			}
 			b.OK(sf2loki + " audit --days-ago 2 --loki --pages pages")
+			for _, command := range []string{
+				"audit --days-ago 2 one", "audit --wait 3h --json --days-ago=2 one", "audit --days-ago 2 --late=6h one --loki",
+			} {
+				if r := b.OK(sf2loki + " " + command); strings.Contains(r.Stdout, "two") || !strings.Contains(r.Stdout, "complete") {
+					t.Errorf("%s: %v", command, r)
+				}
+			}
 			for command, status := range map[string]int{
 				"audit one": 64, "audit one --days-ago x": 64, "audit --fill --days-ago 2": 64, "audit one --since": 64,
 				"audit nowhere --days-ago 2": 78, "audit one --days-ago 2 --nonsense": 64,
