@@ -159,7 +159,7 @@ func (f *elfFlags) pullOrg(ctx context.Context, p *pull) error {
 	}
 	cfg := eventlog.Config{
 		Types: eventlog.TypeList{Include: f.types, Exclude: f.exclude}, Interval: f.interval,
-		Window:   eventlog.Window{Since: f.since, Until: f.until},
+		Window:   f.window(),
 		Lookback: f.lookback, Settle: f.settle, Patience: f.patience, Follow: f.follow, Poll: f.poll,
 		Watched: watched(p.app), Concurrency: f.concurrency, TmpDir: f.tmpdir, RowLimit: int(f.rowLimit),
 		KeyPrefix: f.keyPrefix(), Command: f.command("elf"), Log: p.app.Log,

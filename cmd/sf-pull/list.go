@@ -11,6 +11,7 @@ import (
 
 	"sf2loki/pkg/cli"
 	"sf2loki/pkg/eventlog"
+	"sf2loki/pkg/feed"
 	"sf2loki/pkg/sysexits"
 )
 
@@ -65,7 +66,7 @@ func (f *listFlags) run(ctx context.Context, app *cli.App) error {
 	if err != nil {
 		return err
 	}
-	window := eventlog.Window{Since: f.since, Until: f.until}
+	window := feed.Window{Since: f.since, Until: f.until}
 	w := bufio.NewWriter(app.Stdout)
 	intervals := []string{f.interval}
 	if f.interval == "both" {

@@ -74,4 +74,4 @@ func (f *feedFlags) checkFeed(args []string) error {
 	return f.pollFlags.check()
 }
 
-func (f *feedFlags) window() feed.Window { return feed.Window{Since: f.since, Until: f.until} }
+func (f *pollFlags) window() feed.Window { return feed.Window{Since: f.since, Until: f.until} }

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"sf2loki/pkg/feed"
 	"sf2loki/pkg/salesforce"
 	"sf2loki/pkg/sysexits"
 )
@@ -70,17 +71,13 @@ func validID(id string) bool {
 	return len(id) == 15 || len(id) == 18
 }
 
-// Window bounds the events by the LogDate of their files: Since is in it,
-// Until is not. A zero time bounds nothing.
-type Window struct{ Since, Until time.Time }
-
 // selection is one query for files: those of a type behind a position, or all.
 type selection struct {
 	eventType string // empty: all
 	interval  string
-	plain     bool // the org does not know Interval and Sequence: all files are Daily
-	window    Window
-	from      time.Time // CreatedDate; with after, behind (from, after)
+	plain     bool        // the org does not know Interval and Sequence: all files are Daily
+	window    feed.Window // by the LogDate of files
+	from      time.Time   // CreatedDate; with after, behind (from, after)
 	after     string
 	include   bool // the file after itself too
 	before    time.Time
@@ -221,8 +218,8 @@ func (l *listing) run(ctx context.Context, s *selection, text func(*selection) s
 		return err
 	}
 	if s.interval == Hourly {
-		return &hintError{sysexits.Errorf(sysexits.Config, "this org shows no hourly event log files: %w", err),
-			"use --interval Daily, or have hourly event log files switched on for the org and View Event Log Files granted to the user"}
+		return feed.WithHint(sysexits.Errorf(sysexits.Config, "this org shows no hourly event log files: %w", err),
+			"use --interval Daily, or have hourly event log files switched on for the org and View Event Log Files granted to the user")
 	}
 	l.plain.Store(true)
 	s.plain = true
@@ -251,15 +248,6 @@ type listError struct{ err error }
 
 func (e *listError) Error() string { return e.err.Error() }
 func (e *listError) Unwrap() error { return e.err }
-
-// hintError is an error with its cure.
-type hintError struct {
-	error
-	hint string
-}
-
-func (h *hintError) Unwrap() error { return h.error }
-func (h *hintError) Hint() string  { return h.hint }
 
 // picklist asks which event types the org knows; nil when it does not say.
 func (l *listing) picklist(ctx context.Context) ([]string, error) {

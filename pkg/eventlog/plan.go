@@ -6,6 +6,8 @@ import (
 	"io"
 	"slices"
 	"time"
+
+	"sf2loki/pkg/feed"
 )
 
 // Plan is what a pull would do.
@@ -178,10 +180,10 @@ type Listed struct {
 
 // List prints the files of one interval that the window holds, or without a
 // window those created since from, one JSON object a line.
-func List(ctx context.Context, api API, types TypeList, interval string, w Window, from time.Time, out io.Writer) error {
+func List(ctx context.Context, api API, types TypeList, interval string, w feed.Window, from time.Time, out io.Writer) error {
 	l := &listing{api: api}
 	q := selection{interval: interval, window: w, limit: 2000}
-	if w == (Window{}) {
+	if w == (feed.Window{}) {
 		q.from = from
 	}
 	enc := json.NewEncoder(out)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"sf2loki/pkg/feed"
 	"sf2loki/pkg/sftest"
 	"sf2loki/pkg/sysexits"
 )
@@ -133,7 +134,7 @@ func TestWindow(t *testing.T) {
 		t.Fatal(err)
 	}
 	live := b.doc["eventlogfile:Login"]
-	b.config = func(c *Config) { c.Window = Window{hourOf(9), hourOf(11)} }
+	b.config = func(c *Config) { c.Window = feed.Window{Since: hourOf(9), Until: hourOf(11)} }
 	for _, want := range []int{9 + 10, 0} {
 		if err := b.pull("Login"); err != nil {
 			t.Fatal(err)

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"sf2loki/pkg/feed"
 	"sf2loki/pkg/record"
-	"sf2loki/pkg/sysexits"
 	"sf2loki/pkg/tally"
 )
 
@@ -23,24 +23,11 @@ type series struct {
 }
 
 func (s *Source) key(eventType string) string {
-	key := s.cfg.KeyPrefix
-	if w := s.cfg.Window; !w.Until.IsZero() {
-		key += "window=" + w.String() + ":"
-	}
-	key += "eventlogfile:"
+	key := s.cfg.KeyPrefix + s.cfg.Window.Prefix() + "eventlogfile:"
 	if s.cfg.Interval == Daily {
 		key += "Daily:"
 	}
 	return key + eventType
-}
-
-// String names a window as checkpoint keys do.
-func (w Window) String() string {
-	since := ""
-	if !w.Since.IsZero() {
-		since = w.Since.UTC().Format(time.RFC3339)
-	}
-	return since + "/" + w.Until.UTC().Format(time.RFC3339)
 }
 
 // load reads the stored position of a key. A value that is none counts as not
@@ -51,9 +38,8 @@ func (s *Source) load(key string) (pos position, stored bool, err error) {
 		return pos, false, nil
 	}
 	pos, err = parsePosition(text, s.cfg.OrgID)
-	if now := s.cfg.API.Now(); pos.created.Sub(now) >= 24*time.Hour {
-		return pos, true, &hintError{sysexits.Errorf(sysexits.Config, "%s: the position %s lies in the future", key, pos.created.UTC().Format(time.RFC3339)),
-			"ckpt set gives it another time, ckpt rm forgets it"}
+	if ahead := feed.Ahead(pos.created, s.cfg.API.Now()); ahead != nil {
+		return pos, true, fmt.Errorf("%s: %w", key, ahead)
 	}
 	var id *idError
 	switch {
@@ -121,8 +107,8 @@ func (t *series) beginning() string {
 // next is the query for the files behind the position.
 func (t *series) next(cfg *Config, upper time.Time) selection {
 	q := selection{eventType: t.eventType, interval: cfg.Interval, before: upper, limit: cfg.PageSize}
-	q.window = Window{Since: t.since}
-	if !cfg.Window.Until.IsZero() {
+	q.window = feed.Window{Since: t.since}
+	if cfg.Window.Fixed() {
 		q.window = cfg.Window
 	}
 	q.from = t.from
@@ -146,7 +132,7 @@ func (s *Source) loadStar() error {
 // saveStar notes a pass that has been over all types: a new one begins there,
 // less the lookback.
 func (s *Source) saveStar(upper time.Time) error {
-	if !s.cfg.Types.Wild() || s.cfg.Window != (Window{}) {
+	if !s.cfg.Types.Wild() || s.cfg.Window != (feed.Window{}) {
 		return nil
 	}
 	pos := position{created: upper.Add(-s.cfg.Lookback)}

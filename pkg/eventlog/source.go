@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"sf2loki/pkg/feed"
 	"sf2loki/pkg/outlet"
 	"sf2loki/pkg/salesforce"
 	"sf2loki/pkg/shape"
@@ -27,7 +28,7 @@ type Config struct {
 
 	Types    TypeList
 	Interval string // Hourly or Daily
-	Window   Window
+	Window   feed.Window
 	Lookback time.Duration // how far back a key without a position begins
 	Settle   time.Duration // files that are younger are left for later
 	Patience time.Duration // how long a file that cannot be had holds back later ones
@@ -104,7 +105,7 @@ func (s *Source) Pull(ctx context.Context) error {
 		if ctx.Err() != nil || !s.cfg.Follow || fatal(err) {
 			return s.final(ctx, err)
 		}
-		if err := pause(ctx, s.untilNext(err, time.Since(begin))); err != nil {
+		if err := feed.Wait(ctx, s.untilNext(err, time.Since(begin))); err != nil {
 			return err
 		}
 	}
@@ -161,17 +162,6 @@ func (s *Source) untilNext(err error, took time.Duration) time.Duration {
 	return max(wait-took, 0)
 }
 
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
 // prepare finds out what there is to pull and where each part of it begins.
 // Nothing has been written yet.
 func (s *Source) prepare(ctx context.Context) error {
@@ -180,7 +170,7 @@ func (s *Source) prepare(ctx context.Context) error {
 		return err
 	}
 	s.names = names
-	if s.cfg.Types.Wild() && s.cfg.Window == (Window{}) {
+	if s.cfg.Types.Wild() && s.cfg.Window == (feed.Window{}) {
 		if err := s.loadStar(); err != nil {
 			return err
 		}
@@ -319,14 +309,14 @@ func (s *Source) pullAll(ctx context.Context, names []string, upper time.Time) *
 			}
 		})
 	}
-feed:
+handOut:
 	for _, name := range names {
 		select {
 		case queue <- name:
 		case <-enough:
-			break feed
+			break handOut
 		case <-ctx.Done():
-			break feed
+			break handOut
 		}
 	}
 	close(queue)

@@ -1,8 +1,8 @@
 // Package feed is what the sources that query rows by time have in common: the
 // position in the order of (time, Id), the memory of rows that an overlap
 // brings again, rows as REST answers with them, and the way out with its
-// counts. The sources themselves are sobject and apexlog; what a user sees of
-// them stands in sf-pull(1).
+// counts. The sources themselves are sobject and apexlog; eventlog has the same
+// windows and errors. What a user sees of them stands in sf-pull(1).
 package feed
 
 import (
@@ -81,8 +81,8 @@ func (h *Hinted) Unwrap() error { return h.error }
 // Hint is the cure, for who prints the error.
 func (h *Hinted) Hint() string { return h.hint }
 
-// Window bounds the times of rows: Since is in it, Until is not. A zero time
-// bounds nothing.
+// Window bounds the times of rows or files: Since is in it, Until is not. A zero
+// time bounds nothing.
 type Window struct{ Since, Until time.Time }
 
 // Fixed tells whether it is a window with positions of its own.
