@@ -19,6 +19,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"sf2loki/scripts/testbed"
 )
 
 // TestMain makes this binary a stage of a pipeline when it is called by the
@@ -28,9 +30,7 @@ func TestMain(m *testing.M) {
 	case "sf-pull", "loki-push", "ckpt":
 		os.Exit(fakeStage(name))
 	}
-	status := m.Run()
-	_ = os.RemoveAll(built) // nothing, if nothing was built
-	os.Exit(status)
+	os.Exit(testbed.Main(m))
 }
 
 // fakeCommands are what programs do beside being a stage.

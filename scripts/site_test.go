@@ -17,26 +17,8 @@ import (
 
 	"sf2loki/pkg/lokitest"
 	"sf2loki/pkg/sftest"
+	"sf2loki/scripts/testbed"
 )
-
-// built is the directory of the real programs, when there is one.
-var built string
-
-// programs builds them, once.
-var programs = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "sf2loki-bin-")
-	if err != nil {
-		return "", err
-	}
-	built = dir
-	cmd := exec.Command("go", "build", "-trimpath", "-o", dir+"/", "./cmd/...")
-	cmd.Dir = ".."
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return dir, fmt.Errorf("build the programs: %w\n%s", err, out)
-	}
-	return dir, nil
-})
 
 // number is what an environment variable says, or otherwise.
 func number(t *testing.T, name string, otherwise int) int {
@@ -75,8 +57,6 @@ var sites atomic.Int64
 
 func newSite(t *testing.T, shell string, cfg lokitest.Config) *site {
 	t.Helper()
-	bin, err := programs()
-	must(t, err)
 	cfg.MultiTenant = true
 	if cfg.Limits == nil {
 		cfg.Limits = lokitest.Plain
@@ -86,7 +66,7 @@ func newSite(t *testing.T, shell string, cfg lokitest.Config) *site {
 	must(t, os.Mkdir(s.path("conf"), 0o755))
 	s.mark = fmt.Sprintf("SITE_OF_TEST=%d-%d", os.Getpid(), sites.Add(1))
 	s.env = []string{
-		"PATH=" + bin + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + s.dir, "TMPDIR=" + s.dir,
+		"PATH=" + testbed.Bin(t) + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + s.dir, "TMPDIR=" + s.dir,
 		"SF2LOKI_CONF_DIR=" + s.path("conf"), s.mark,
 	}
 	t.Cleanup(s.end)

@@ -24,7 +24,7 @@ var releases = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	testbed.AtExit(func() { os.RemoveAll(dir) })
-	if err := testbed.Build(filepath.Join(dir, "v1.0.0"), "-ldflags=-s -w -X sf2loki/pkg/cli.release="+first, "./cmd/..."); err != nil {
+	if err := testbed.Build(filepath.Join(dir, "v1.0.0"), "-ldflags=-s -w -X sf2loki/pkg/cli.release="+first, "sf2loki/cmd/..."); err != nil {
 		return dir, err
 	}
 	if err := os.Mkdir(filepath.Join(dir, "v1.1.0"), 0o755); err != nil {

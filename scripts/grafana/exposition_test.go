@@ -1,13 +1,10 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"flag"
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -22,7 +19,10 @@ import (
 
 	"sf2loki/pkg/lokitest"
 	"sf2loki/pkg/sftest"
+	"sf2loki/scripts/testbed"
 )
+
+func TestMain(m *testing.M) { os.Exit(testbed.Main(m)) }
 
 var update = flag.Bool("update", false, "rewrite testdata/metrics.txt and the dashboards")
 
@@ -47,7 +47,7 @@ ckpt lease lease.json --fence state.json --metrics-file lease.prom -- sleep 0.1 
 // exposition are the families that the programs write when they run.
 func exposition(t *testing.T) map[string]*family {
 	t.Helper()
-	dir := t.TempDir()
+	b := testbed.New(t)
 	org := sftest.NewOrg(sftest.Config{})
 	t.Cleanup(org.Close)
 	org.Fill(sftest.Believable{Types: []string{"Login", "RestApi"}, Hours: 1, Rows: 20})
@@ -61,35 +61,14 @@ func exposition(t *testing.T) map[string]*family {
 	srv := lokitest.NewServer(lokitest.Config{Limits: lokitest.Plain})
 	t.Cleanup(srv.Close)
 
-	for name, text := range map[string]string{
-		"key.pem":    org.PrivateKeyPEM(),
-		"rules.yaml": "eventlogfile: [{name: guests, action: drop_row, match: {USER_TYPE: Guest}}]\n",
-	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	build := exec.Command("go", "build", "-o", filepath.Join(dir, "bin")+"/", "./cmd/...")
-	build.Dir = "../.."
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build the programs: %v\n%s", err, out)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "sh", "-c", runs)
-	cmd.Dir = dir
-	cmd.Env = []string{
-		"PATH=" + filepath.Join(dir, "bin") + ":" + os.Getenv("PATH"), "HOME=" + dir, "TMPDIR=" + dir,
-		"SF_PULL_LOGIN_URL=" + org.URL, "SF_PULL_CLIENT_ID=" + org.ClientID, "SF_PULL_USERNAME=" + org.Username, "SF_PULL_PRIVATE_KEY_FILE=key.pem",
-		"SF_PULL_ENDPOINT=http://" + bus.Addr, "SF_PULL_ORG=prod", "LOKI_PUSH_ORG=prod", "LOKI_PUSH_URL=" + srv.URL, "LOKI_PUSH_FLUSH_INTERVAL=50ms",
-	}
-	var stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stderr, &stderr
-	if err := cmd.Run(); err != nil {
-		t.Fatalf("%v\n%s", err, stderr.String())
-	}
-	files, err := filepath.Glob(dir + "/*.prom")
+	b.Write("key.pem", org.PrivateKeyPEM())
+	b.Write("rules.yaml", "eventlogfile: [{name: guests, action: drop_row, match: {USER_TYPE: Guest}}]\n")
+	b.Set(
+		"SF_PULL_LOGIN_URL="+org.URL, "SF_PULL_CLIENT_ID="+org.ClientID, "SF_PULL_USERNAME="+org.Username, "SF_PULL_PRIVATE_KEY_FILE=key.pem",
+		"SF_PULL_ENDPOINT=http://"+bus.Addr, "SF_PULL_ORG=prod", "LOKI_PUSH_ORG=prod", "LOKI_PUSH_URL="+srv.URL, "LOKI_PUSH_FLUSH_INTERVAL=50ms",
+	)
+	r := b.OK(runs)
+	files, err := filepath.Glob(b.Path("*.prom"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +88,7 @@ func exposition(t *testing.T) map[string]*family {
 	}
 	add(t, all, processFamilies(t))
 	if t.Failed() {
-		t.Log(stderr.String())
+		t.Log(r)
 	}
 	return all
 }

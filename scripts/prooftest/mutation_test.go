@@ -119,7 +119,7 @@ func (m *mutation) build(t *testing.T) string {
 	if err := os.WriteFile(list, overlay, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := testbed.Build(filepath.Join(dir, "bin"), "-overlay", list, "./cmd/"+m.program); err != nil {
+	if err := testbed.Build(filepath.Join(dir, "bin"), "-overlay", list, "sf2loki/cmd/"+m.program); err != nil {
 		t.Fatal(err)
 	}
 	return filepath.Join(dir, "bin")

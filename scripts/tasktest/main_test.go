@@ -33,7 +33,7 @@ func TestMain(m *testing.M) { os.Exit(testbed.Main(m)) }
 var built = sync.OnceValues(func() (string, error) {
 	bin, err := testbed.Programs()
 	if err == nil {
-		err = testbed.Build(bin, "./pkg/sftest/cmd/sftest", "./pkg/lokitest/cmd/lokitest")
+		err = testbed.Build(bin, "sf2loki/pkg/sftest/cmd/sftest", "sf2loki/pkg/lokitest/cmd/lokitest")
 	}
 	if err != nil {
 		return "", err

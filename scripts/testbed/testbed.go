@@ -53,10 +53,10 @@ func AtExit(f func()) {
 	closers.list = append(closers.list, f)
 }
 
-// Build builds programs into dir; args are flags of go build and packages.
+// Build builds programs into dir; args are flags of go build and packages, by
+// their import paths.
 func Build(dir string, args ...string) error {
 	cmd := exec.Command("go", append([]string{"build", "-trimpath", "-o", dir + "/"}, args...)...)
-	cmd.Dir = Root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build %v: %w\n%s", args, err, out)
@@ -67,7 +67,7 @@ func Build(dir string, args ...string) error {
 // Programs builds the programs once and returns their directory.
 var Programs = sync.OnceValues(func() (string, error) {
 	dir := filepath.Join(scratch, "bin")
-	return dir, Build(dir, "./cmd/...")
+	return dir, Build(dir, "sf2loki/cmd/...")
 })
 
 // Bin is the directory of the programs.
