@@ -163,6 +163,7 @@ type Engine struct {
 
 	manyStreamBytes int // with so many too
 	openList        openList
+	fullest         fullest
 	local           *batch // entries that need no push
 	localOpened     time.Duration
 	memory          int64

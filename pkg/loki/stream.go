@@ -153,15 +153,10 @@ func (e *Engine) flushDue(now time.Duration) {
 // that is under way will free any.
 func (e *Engine) relieve() {
 	for e.full() && e.inFlight+len(e.ready) < e.cfg.InFlight {
-		var fullest *stream
-		for st := e.openList.first; st != nil; st = st.after {
-			if len(st.queue) == 0 && (fullest == nil || st.open.mem.size > fullest.open.mem.size) {
-				fullest = st
-			}
-		}
+		st := e.fullest.next(&e.openList)
 		switch {
-		case fullest != nil && (e.local == nil || fullest.open.mem.size >= e.local.mem.size):
-			e.closeOpen(fullest)
+		case st != nil && (e.local == nil || st.open.mem.size >= e.local.mem.size):
+			e.closeOpen(st)
 		case e.local != nil:
 			e.closeLocal()
 		default:
@@ -169,6 +164,49 @@ func (e *Engine) relieve() {
 		}
 	}
 }
+
+// fullest are the streams whose open batches took the most memory when all were
+// last looked at: each more than half as much as the fullest one. To look at all
+// for each one that is closed would cost more than to send it.
+type fullest struct {
+	streams []*stream // the one that was opened first is the last
+	above   int       // bytes that each must still have more than
+}
+
+// next returns one of them. It stays one until its batch is closed.
+func (f *fullest) next(open *openList) *stream {
+	if st := f.last(); st != nil {
+		return st
+	}
+	f.above = 0
+	for st := open.first; st != nil; st = st.after {
+		if st.idle() {
+			f.above = max(f.above, st.open.mem.size/2)
+		}
+	}
+	for st := open.last; st != nil; st = st.before {
+		if st.idle() && st.open.mem.size > f.above {
+			f.streams = append(f.streams, st)
+		}
+	}
+	return f.last()
+}
+
+// last takes off the end what has been closed since, and returns what is there then.
+func (f *fullest) last() *stream {
+	for n := len(f.streams); n > 0; n-- {
+		if st := f.streams[n-1]; st.idle() && st.open.mem.size > f.above {
+			f.streams = f.streams[:n]
+			return st
+		}
+		f.streams[n-1] = nil
+	}
+	f.streams = f.streams[:0]
+	return nil
+}
+
+// idle tells whether the stream fills a batch while nothing of it waits to be sent.
+func (st *stream) idle() bool { return st.open != nil && len(st.queue) == 0 }
 
 // openList is the streams with an open batch, the longest open first.
 type openList struct{ first, last *stream }
