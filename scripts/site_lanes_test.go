@@ -335,6 +335,42 @@ func TestFailover(t *testing.T) {
 	here.eventually("the standby goes on", func() bool { return here.stored(l) })
 }
 
+// A lane of several that was told to stop stays stopped also under a lease,
+// when a stage of it was killed.
+func TestStopUnderLease(t *testing.T) {
+	for _, shell := range these("dash") {
+		t.Run(shell, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, shell, lokitest.Config{})
+			org, bus := newSiteOrg(t, "00Dxx0000001gPLEAY")
+			// It is killed when the head of the pipe has ended.
+			must(t, os.Mkdir(s.path("shim"), 0o755))
+			must(t, os.WriteFile(s.path("shim/loki-push"), []byte("#!/bin/sh\ncat >/dev/null\nkill -KILL $$\n"), 0o755))
+			s.env[0] = strings.Replace(s.env[0], "PATH=", "PATH="+s.path("shim")+":", 1)
+			s.lane("leased", org, bus, "SF2LOKI_LEASE="+s.path("lease"))
+			s.lane("other", org, bus, "SF_PULL_LANE=other")
+			v := s.serve()
+			s.eventually("both lanes run", func() bool { return bus.Streams(topic) == 2 })
+			v.stopped.Store(true)
+			holder := regexp.MustCompile(`(?m)^pid (\d+)$`).FindStringSubmatch(read(t, s.path("run/leased/state")))
+			for _, lane := range []string{"leased", "other"} {
+				if status, out := s.ask("stop", lane); status != 0 {
+					t.Errorf("stop %s: %d, %s", lane, status, out)
+				}
+				if text := read(t, s.path("run/leased/state")); !regexp.MustCompile(`(?m)^state standby$`).MatchString(text) {
+					t.Errorf("the state under a lease: %s", text)
+				}
+				s.eventually("the supervisor takes the end of the lane", func() bool { _, err := os.Stat("/proc/" + holder[1]); return err != nil })
+			}
+			s.eventually("the supervisor ends", func() bool { return len(s.processes()) == 0 })
+			<-v.done
+			if n := strings.Count(v.messages(), " lane=leased pid="); n != 1 || v.status <= 128 {
+				t.Errorf("status %d, %d supervisors of the lane", v.status, n)
+			}
+		})
+	}
+}
+
 // The status of a pipeline tells of any stage that fails or is killed, under a
 // lease, from cron, and under the supervisor.
 func TestStatusOfStages(t *testing.T) {

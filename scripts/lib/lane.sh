@@ -12,6 +12,7 @@
 #   stages  has a line for each stage that began: NAME PID
 #   ends    has a line for each one that ended: NAME STATUS
 #   state   is what `sf2loki status` shows
+#   stop    is the supervisor that `sf2loki stop` has told to end
 # Descriptor 7 is a stage's standard input. 3 belongs to the stages.
 
 #
@@ -340,6 +341,7 @@ begin_lane() {
 	[ -z "${CKPT_EPOCH:-}" ] || parent='' # ckpt lease looks after it
 	own_pid
 	take_lock
+	[ -n "${CKPT_EPOCH:-}" ] || rm -f "$dir/stop" # it told one before us
 	listen
 }
 
@@ -360,7 +362,7 @@ run_lane() {
 		again || break
 		status=0 # told to stop while nothing runs
 	done
-	show "${CKPT_EPOCH:+standby}${CKPT_EPOCH-ended}"
+	if [ -n "${CKPT_EPOCH:-}" ]; then show standby; else show ended; fi
 	log info "status=$status msg=ended"
 	exit "$status"
 }
@@ -468,12 +470,14 @@ later_lane() { # LANE: at once, if its supervisor was killed
 	run_lane "$1"
 }
 
-# finished LANE: was the supervisor $pid told to stop? Then it has written down
-# that it ended, whatever status its stages have left it with. One that was
-# killed, or found another in its place, has not.
+# finished LANE: was the supervisor $pid told to stop? Then `sf2loki stop` has
+# written that down, or itself that it ended, whatever status its stages have
+# left it with. One that was killed, or found another in its place, has not.
 finished() {
 	configure "$1" 2>/dev/null || return
-	phase='' owner=''
+	phase='' owner='' stopped=''
+	[ ! -e "$dir/stop" ] || read -r stopped <"$dir/stop"
+	[ "$stopped" != "$pid" ] || return 0
 	while read -r name value; do
 		case $name in
 		state) phase=$value ;;

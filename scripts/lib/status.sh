@@ -44,6 +44,7 @@ stop_lane() { # LANE
 		[ "$limit" -gt 0 ] || die 75 "$lane has not ended"
 		pid=$(sed -n 's/^pid //p' "$dir/state" 2>/dev/null)
 		if [ -z "$told" ] && [ -n "$pid" ] && kill -0 "$pid" 2>/dev/null; then
+			printf '%d\n' "$pid" >"$dir/stop"
 			kill -TERM "$pid"
 			told=1
 		elif [ -z "$told" ] && [ -d "/proc/${pid:-none}" ]; then
