@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"time"
@@ -48,8 +47,7 @@ func (c *counting) exec(ctx context.Context, args []string) error {
 		return err
 	}
 	defer client.Close()
-	w := bufio.NewWriter(c.app.Stdout)
-	enc := json.NewEncoder(w)
+	enc := json.NewEncoder(c.app.Stdout)
 	for hour := c.since.UTC().Truncate(time.Hour); hour.Before(c.until); hour = hour.Add(time.Hour) {
 		counts, err := client.Count(ctx, c.selector, hour)
 		if err != nil {
@@ -61,5 +59,5 @@ func (c *counting) exec(ctx context.Context, args []string) error {
 			}
 		}
 	}
-	return sysexits.Wrap(sysexits.IOErr, w.Flush())
+	return nil
 }

@@ -100,7 +100,7 @@ func (c *Client) Push(ctx context.Context, push []byte) Answer {
 	}
 	resp, err := c.transport.RoundTrip(req)
 	if err != nil {
-		answer.Err = c.explain(ctx, limited, err)
+		answer.Err = fmt.Errorf("push to %s: %w", c.endpoint, c.explain(ctx, limited, err))
 		return answer
 	}
 	early := resp.StatusCode < 300 && !body.taken.Load()
@@ -114,7 +114,7 @@ func (c *Client) Push(ctx context.Context, push []byte) Answer {
 		err = errEarly
 	}
 	if err != nil {
-		answer.Err = c.explain(ctx, limited, err)
+		answer.Err = fmt.Errorf("push to %s: %w", c.endpoint, c.explain(ctx, limited, err))
 	}
 	return answer
 }
@@ -144,13 +144,11 @@ func (c *Client) request(ctx context.Context, body *payload) (*http.Request, err
 func (c *Client) explain(ctx, limited context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
-		err = context.Cause(ctx)
+		return context.Cause(ctx)
 	case context.Cause(limited) == errTimeout:
-		err = fmt.Errorf("no answer within %s", c.timeout)
-	default:
-		err = codeTLS(err)
+		return fmt.Errorf("no answer within %s", c.timeout)
 	}
-	return fmt.Errorf("push to %s: %w", c.endpoint, err)
+	return codeTLS(err)
 }
 
 const (

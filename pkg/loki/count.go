@@ -49,12 +49,12 @@ func (c *Client) Count(ctx context.Context, selector string, hour time.Time) ([]
 	}
 	resp, err := c.transport.RoundTrip(req)
 	if err != nil {
-		return nil, sysexits.Wrap(sysexits.Unavailable, c.explain(ctx, limited, err))
+		return nil, sysexits.Errorf(sysexits.Unavailable, "ask %s: %w", redacted(&target), c.explain(ctx, limited, err))
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxCounts))
 	if err != nil {
-		return nil, sysexits.Wrap(sysexits.Unavailable, c.explain(ctx, limited, err))
+		return nil, sysexits.Errorf(sysexits.Unavailable, "ask %s: %w", redacted(&target), c.explain(ctx, limited, err))
 	}
 	if resp.StatusCode != http.StatusOK {
 		return nil, sysexits.Errorf(countCode(resp.StatusCode), "ask %s: %d %.300q", redacted(&target), resp.StatusCode, hide(text, secretsOf(req.Header)))
