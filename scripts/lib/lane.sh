@@ -161,6 +161,16 @@ show() { # STATE: what `sf2loki status` says of us
 	} >"$dir/state.new" 2>/dev/null && mv "$dir/state.new" "$dir/state"
 }
 
+read_state() { # what somebody has shown: $phase, and the process $owner
+	phase='' owner=''
+	while read -r name value; do
+		case $name in
+		state) phase=$value ;;
+		pid) owner=$value ;;
+		esac
+	done <"$dir/state"
+}
+
 # ours PID: is this a process of the run? Its number may be another's by now.
 ours() {
 	# shellcheck disable=SC3013 # dash, bash and busybox have it
@@ -312,13 +322,7 @@ take_lock() {
 	exec 5>>"$dir/lock"
 	attempts=3
 	until flock -n 5; do
-		holder='' phase=''
-		while read -r name value; do
-			case $name in
-			pid) holder=$value ;;
-			state) phase=$value ;;
-			esac
-		done <"$dir/state"
+		read_state
 		case $phase in stopping | ended) attempts=3 ;; esac
 		attempts=$((attempts - 1))
 		[ "$attempts" -gt 0 ] || break
@@ -326,7 +330,7 @@ take_lock() {
 	done
 	[ "$attempts" -gt 0 ] && return
 	[ -z "$parent" ] || snooze 10
-	die 75 "$lane${job:+, $job,} runs already, as process $holder"
+	die 75 "$lane${job:+, $job,} runs already, as process $owner"
 }
 
 # own_pid: the process id of this shell, also of one that is a part of another.
@@ -475,15 +479,10 @@ later_lane() { # LANE: at once, if its supervisor was killed
 # left it with. One that was killed, or found another in its place, has not.
 finished() {
 	configure "$1" 2>/dev/null || return
-	phase='' owner='' stopped=''
+	stopped=''
 	[ ! -e "$dir/stop" ] || read -r stopped <"$dir/stop"
 	[ "$stopped" != "$pid" ] || return 0
-	while read -r name value; do
-		case $name in
-		state) phase=$value ;;
-		pid) owner=$value ;;
-		esac
-	done <"$dir/state"
+	read_state
 	[ "$owner" = "$pid" ] || return
 	[ "$phase" = ended ] || [ "$phase $code" = 'standby 75' ] # under a lease
 }
