@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"sf2loki/pkg/checkpoint"
 	"sf2loki/pkg/spool"
 	"sf2loki/pkg/sysexits"
 )
@@ -201,7 +202,7 @@ func TestSourceOf(t *testing.T) {
 		"org=a:lane=b:pubsub:/event/X": "pubsub", "window=2026-07-01T00:00:00Z/2026-07-02T00:00:00Z:eventlog_objects:LoginHistory": "eventlog_objects",
 		"file:a.csv": "eventlogfile", "window=2026-07-01T00:00:00Z/:apexlog": "apexlog",
 	} {
-		if got := sourceOf(key); got != want {
+		if got := sourceOf(checkpoint.ParseKey(key)); got != want {
 			t.Errorf("sourceOf(%q) = %s, want %s", key, got, want)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"sf2loki/pkg/checkpoint"
 	"sf2loki/pkg/record"
 	"sf2loki/pkg/spool"
 )
@@ -56,9 +57,9 @@ func (c *Commands) pullOther(p *pass, since, until time.Time) string {
 			return "" // a file on disk
 		}
 		return c.pull(p.EventType, "", since, until)
-	case "eventlog_objects":
+	case checkpoint.SourceObjects:
 		return c.pipeline("sf-pull objects", " --object "+quote(p.EventType), since, until)
-	case "apexlog":
+	case checkpoint.SourceApexLog:
 		return c.pipeline("sf-pull apexlog", "", since, until)
 	}
 	return ""

@@ -13,13 +13,14 @@ import (
 	"strings"
 	"time"
 
+	"sf2loki/pkg/checkpoint"
 	"sf2loki/pkg/record"
 	"sf2loki/pkg/spool"
 	"sf2loki/pkg/sysexits"
 )
 
 // elfSource is the source whose files are listed.
-const elfSource = "eventlogfile"
+const elfSource = checkpoint.SourceELF
 
 // ledgerVersion is the newest version of a ledger's lines that is read.
 const ledgerVersion = 1
@@ -192,7 +193,7 @@ func (in *Inputs) Ledger(name string, r io.Reader) error {
 		}
 		switch {
 		case l.Account != nil:
-			l.Account.source, l.Account.at = sourceOf(l.Key), l.At
+			l.Account.source, l.Account.at = sourceOf(checkpoint.ParseKey(l.Key)), l.At
 			in.passes[l.Account.Origin] = append(in.passes[l.Account.Origin], *l.Account)
 			in.supersede(l.RunID, l.Key)
 		case l.Loss != nil:
@@ -210,26 +211,11 @@ func (in *Inputs) supersede(run, key string) {
 }
 
 // sourceOf is the source label of the records of a key.
-func sourceOf(key string) string {
-	for rest := key; ; {
-		part, after, found := strings.Cut(rest, ":")
-		if name, _, ok := strings.Cut(part, "="); ok && found && (name == "org" || name == "lane") {
-			rest = after
-			continue
-		}
-		if strings.HasPrefix(part, "window=") {
-			// the times of a window hold colons; its source is behind the last one
-			for _, s := range []string{elfSource, "eventlog_objects", "apexlog", "pubsub"} {
-				if strings.Contains(rest, ":"+s+":") || strings.HasSuffix(rest, ":"+s) {
-					return s
-				}
-			}
-		}
-		if part == "file" {
-			return elfSource
-		}
-		return part
+func sourceOf(key checkpoint.Key) string {
+	if key.Source == checkpoint.SourceFile {
+		return elfSource
 	}
+	return key.Source
 }
 
 // Spool reads the dead letters of directories.

@@ -1,12 +1,14 @@
 package audit
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	"sf2loki/pkg/checkpoint"
 	"sf2loki/pkg/record"
 	"sf2loki/pkg/spool"
 )
@@ -225,7 +227,8 @@ func (a *auditor) stray() {
 func (a *auditor) losses() {
 	for i := range a.in.lost {
 		l := &a.in.lost[i]
-		source, eventType := sourceOf(l.key), l.key[strings.LastIndexByte(l.key, ':')+1:]
+		key := checkpoint.ParseKey(l.key)
+		source, eventType := sourceOf(key), cmp.Or(checkpoint.EventType(key.Object), key.Source)
 		finding := Finding{Verdict: Hole, Kind: Dropped, Source: source, EventType: eventType, Entries: l.Dropped,
 			Text: fmt.Sprintf("%d entries were refused and captured nowhere, by a run that was cut off", l.Dropped)}
 		if f := a.fileAt(l.Position); f != nil {

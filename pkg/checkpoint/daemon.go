@@ -96,20 +96,15 @@ func daemonReplay(value string) (text, note string) {
 
 // daemonCursor is what the daemon stores of files, and of rows.
 func daemonCursor(k Key, at time.Time, id string) string {
-	when := appendString(nil, at.UTC().Format(daemonTime))
-	ids, name := []byte("[]"), "last_ts"
+	when, name, ids := appendString(nil, at.UTC().Format(daemonTime)), "last_ts", ""
 	if id != "" {
-		ids = appendString([]byte("["), id)
+		ids = string(appendString(nil, id))
 	}
 	if k.Source == SourceELF {
 		name = "last_created"
 		if id != "" {
-			ids = append(append(appendString([]byte("[["), id), ", "...), when...)
-			ids = append(ids, ']')
+			ids = fmt.Sprintf("[%s, %s]", ids, when)
 		}
 	}
-	if id != "" {
-		ids = append(ids, ']')
-	}
-	return fmt.Sprintf(`{"ids": %s, "%s": %s}`, ids, name, when)
+	return fmt.Sprintf(`{"ids": [%s], "%s": %s}`, ids, name, when)
 }
