@@ -115,6 +115,8 @@ func TestWrongSettings(t *testing.T) {
 		{"SF2LOKI_SOURCE=elf", ":12: SF2LOKI_SOURCE is there twice"},
 		{"SF2LOKI_GRACE=5m", `"5m" is no number of seconds`},
 		{"SF2LOKI_GRACE=", ""},
+		{"SF2LOKI_GRACE=0", ""},
+		{"SF2LOKI_GRACE=08", `"08" is no number of seconds`},
 		{"SF2LOKI_METRICS=9100", "SF2LOKI_METRICS is ADDR:PORT"},
 		{"SF2LOKI_METRICS=127.0.0.1:", "SF2LOKI_METRICS is ADDR:PORT"},
 		{"SF2LOKI_METRICS=127.0.0.1:x1", "SF2LOKI_METRICS is ADDR:PORT"},

@@ -85,7 +85,7 @@ take_audit_word() {
 
 # days_ago N: make the window that day, UTC.
 days_ago() {
-	case $1 in '' | *[!0-9]* | ?????*)
+	case $1 in '' | *[!0-9]* | 0?* | ?????*)
 		bad="--days-ago $1: it is a number of days"
 		return 0
 		;;

@@ -105,7 +105,7 @@ configure() {
 	good=${SF2LOKI_GOOD:-600}
 	second=${SF2LOKI_SECOND:-1}
 	for number in "$head_grace" "$grace" "$retry_min" "$retry_max" "$loud_min" "$loud_max" "$good"; do
-		case $number in '' | *[!0-9]* | ???????*) complain "$conf: \"$number\" is no number of seconds" || return ;; esac
+		case $number in '' | *[!0-9]* | 0?* | ???????*) complain "$conf: \"$number\" is no number of seconds" || return ;; esac
 	done
 	port=${SF2LOKI_METRICS:-:1}
 	port=${port##*:}

@@ -274,7 +274,7 @@ func TestAuditOfLanes(t *testing.T) {
 				}
 			}
 			for command, status := range map[string]int{
-				"audit one": 64, "audit one --days-ago x": 64, "audit --fill --days-ago 2": 64, "audit one --since": 64,
+				"audit one": 64, "audit one --days-ago x": 64, "audit one --days-ago 08": 64, "audit --fill --days-ago 2": 64, "audit one --since": 64,
 				"audit nowhere --days-ago 2": 78, "audit one --days-ago 2 --nonsense": 64,
 			} {
 				if r := b.Run(sf2loki + " " + command); r.Status != status {
