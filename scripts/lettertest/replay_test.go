@@ -356,22 +356,13 @@ func TestD34(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// A child's peak begins with that of the process that it was forked from, so
-	// a small one measures.
-	b.Write("measure.py", `import resource, subprocess, sys, time
-begun = time.monotonic()
-subprocess.run(sys.argv[1:], check=True)
-used = resource.getrusage(resource.RUSAGE_CHILDREN)
-print("used", used.ru_maxrss, used.ru_utime + used.ru_stime, time.monotonic() - begun)
-`)
+	b.Write("measure.py", measure)
 	for _, command := range []string{"list", "stats"} {
 		r := b.want(0, "python3 measure.py dl-replay "+command+" --spool dead", "100000")
-		var peak int
-		var processor, wall float64
-		_, text, _ := strings.Cut(r.Stdout, "used ")
-		if _, err := fmt.Sscan(text, &peak, &processor, &wall); err != nil || peak > 64<<10 || processor > 3 {
-			t.Errorf("%s: %d KiB, %.2f s of processors, %.2f s: %v", command, peak, processor, wall, err)
+		peak, processor := b.used()
+		if peak > 64<<10 || processor > 3 {
+			t.Errorf("%s: %d KiB, %.2f s of processors", command, peak, processor)
 		}
-		t.Logf("%s of %d MB: %d KiB, %.2f s of processors, %.2f s", command, size/1_000_000, peak, processor, wall)
+		t.Logf("%s of %d MB: %d KiB, %.2f s of processors, %v", command, size/1_000_000, peak, processor, r.Took)
 	}
 }
