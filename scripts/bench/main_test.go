@@ -18,9 +18,9 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-)
 
-const root = "../.."
+	"sf2loki/scripts/testbed"
+)
 
 // dir holds the programs and the data, for as long as the tests run.
 var dir string
@@ -39,16 +39,11 @@ func TestMain(m *testing.M) {
 // one that is there already: of another release, to compare with.
 var programs = sync.OnceValues(func() (string, error) {
 	given := os.Getenv("BENCH_PROGRAMS")
-	targets := []string{"build", "-trimpath", "-o", dir + "/", "./scripts/bench/std"}
+	targets := []string{"sf2loki/scripts/bench/std"}
 	if given == "" {
-		targets = append(targets, "./cmd/...")
+		targets = append(targets, "sf2loki/cmd/...")
 	}
-	cmd := exec.Command("go", targets...)
-	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build the programs: %w\n%s", err, out)
-	}
-	return given, nil
+	return given, testbed.Build(dir, targets...)
 })
 
 // program is the path of a program.
