@@ -29,7 +29,7 @@ func nfpm(t *testing.T) string {
 func tree(t *testing.T, version string) string {
 	t.Helper()
 	dir := t.TempDir()
-	for _, part := range []string{"man", "scripts/sf2loki", "scripts/lib", "scripts/systemd", "scripts/cron", "scripts/grafana", "scripts/kubernetes", "scripts/prometheus", "scripts/grafana",
+	for _, part := range []string{"man", "scripts/sf2loki", "scripts/lib", "scripts/systemd", "scripts/cron", "scripts/grafana", "scripts/kubernetes", "scripts/prometheus",
 		"README.md", "LICENSE", "CHANGELOG.md"} {
 		must(t, os.MkdirAll(filepath.Join(dir, filepath.Dir(part)), 0o755))
 		output(t, exec.Command("cp", "-R", filepath.Join(root, part), filepath.Join(dir, part)))
@@ -53,12 +53,14 @@ func tree(t *testing.T, version string) string {
 	return dir
 }
 
+const sourceDate = "1782936000"
+
 // packages makes the .deb and the .rpm of a version.
 func packages(t *testing.T, tree, version string) (deb, rpm string) {
 	t.Helper()
 	out := t.TempDir()
 	cmd := exec.Command("sh", root+"/scripts/packages/build", tree, runtime.GOARCH, version, out)
-	cmd.Env = append(os.Environ(), "SOURCE_DATE_EPOCH=1782936000", "NFPM="+nfpm(t))
+	cmd.Env = append(os.Environ(), "SOURCE_DATE_EPOCH="+sourceDate, "NFPM="+nfpm(t))
 	output(t, cmd)
 	return globs(t, out+"/*.deb")[0], globs(t, out+"/*.rpm")[0]
 }
@@ -70,6 +72,17 @@ func TestPackagesAreReproducible(t *testing.T) {
 	debAgain, rpmAgain := packages(t, second, "v1.0.0")
 	if read(t, deb) != read(t, debAgain) || read(t, rpm) != read(t, rpmAgain) {
 		t.Error("two builds of the same release differ")
+	}
+	// Both may have been made in one second.
+	for entry := range strings.Lines(output(t, exec.Command("sh", "-c", `dpkg-deb --fsys-tarfile "$0" | TZ=UTC tar -tv --full-time`, deb))) {
+		if !strings.Contains(entry, " 2026-07-01 20:00:00 ") {
+			t.Errorf("not of the time of the source: %s", entry)
+		}
+	}
+	for when := range strings.FieldsSeq(output(t, exec.Command("rpm", "-qp", "--nosignature", "--qf", "[%{FILEMTIMES} ]", rpm))) {
+		if when != sourceDate {
+			t.Errorf("a file of the .rpm is of %s", when)
+		}
 	}
 }
 
@@ -135,14 +148,16 @@ func (h *host) program(name, path string) {
 func (h *host) dpkg(args ...string) string {
 	h.t.Helper()
 	cmd := asRoot(append([]string{"dpkg", "--root=" + h.dir, "--force-confdef", "--force-confold"}, args...)...)
-	cmd.Env = append(os.Environ(), "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "DPKG_FRONTEND_LOCKED=", "DEBIAN_FRONTEND=noninteractive")
+	cmd.Env = append(os.Environ(), "PATH="+systemPath, "DPKG_FRONTEND_LOCKED=", "DEBIAN_FRONTEND=noninteractive")
 	return output(h.t, cmd)
 }
 
 // in runs a program inside.
 func (h *host) in(argv ...string) string {
 	h.t.Helper()
-	return output(h.t, asRoot(append([]string{"chroot", h.dir}, argv...)...))
+	cmd := asRoot(append([]string{"chroot", h.dir}, argv...)...)
+	cmd.Env = append(os.Environ(), "PATH="+systemPath)
+	return output(h.t, cmd)
 }
 
 // owner is who has a file, by the names inside, and its mode.

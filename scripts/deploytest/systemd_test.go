@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -174,9 +175,19 @@ func TestUserAndDirectories(t *testing.T) {
 		write(t, filepath.Join(dir, "usr/lib", part, "sf2loki.conf"), read(t, units+"/"+part+"/sf2loki.conf"), 0o644)
 	}
 	must(t, os.MkdirAll(filepath.Join(dir, "etc"), 0o755))
-	output(t, asRoot("systemd-sysusers", "--root="+dir, "sf2loki.conf"))
+	// One process, as the namespace of each has owners of its own.
+	output(t, asRoot("sh", "-c", `systemd-sysusers --root="$0" sf2loki.conf && systemd-tmpfiles --root="$0" --create sf2loki.conf &&
+		for d in var/lib var/spool etc; do stat -c '%A %u %g' "$0/$d/sf2loki"; done >"$0/found"`, dir))
 	if passwd := read(t, filepath.Join(dir, "etc/passwd")); !regexp.MustCompile(`(?m)^sf2loki:.*:/var/lib/sf2loki:.*nologin$`).MatchString(passwd) {
-		t.Errorf("the users are %s", passwd)
+		t.Fatalf("the users are %s", passwd)
+	}
+	output(t, asRoot("systemd-tmpfiles", "--root="+dir, "--create", "sf2loki.conf"))
+	for name, want := range map[string]os.FileMode{"etc/sf2loki": 0o750, "var/lib/sf2loki": 0o750, "var/spool/sf2loki": 0o700} {
+		info, err := os.Stat(filepath.Join(dir, name))
+		must(t, err)
+		if mode := info.Mode().Perm(); mode != want || (info.Sys().(*syscall.Stat_t).Uid == uint32(os.Geteuid())) != strings.HasPrefix(name, "etc") {
+			t.Errorf("%s is %o, want %o: %+v", name, mode, want, info.Sys())
+		}
 	}
 }
 
