@@ -20,7 +20,7 @@ import (
 // TestPipelines runs the real programs against a simulated Loki.
 func TestPipelines(t *testing.T) {
 	bin := t.TempDir()
-	build := exec.Command("go", "build", "-o", bin, "sf2loki/cmd/loki-push", "sf2loki/cmd/ckpt", "sf2loki/cmd/dl-replay")
+	build := exec.Command("go", "build", "-buildvcs=false", "-o", bin, "sf2loki/cmd/loki-push", "sf2loki/cmd/ckpt", "sf2loki/cmd/dl-replay")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

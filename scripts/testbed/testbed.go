@@ -54,9 +54,10 @@ func AtExit(f func()) {
 }
 
 // Build builds programs into dir; args are flags of go build and packages, by
-// their import paths.
+// their import paths. Git is not asked: it may not be there, or refuse a tree
+// that belongs to somebody else.
 func Build(dir string, args ...string) error {
-	cmd := exec.Command("go", append([]string{"build", "-trimpath", "-o", dir + "/"}, args...)...)
+	cmd := exec.Command("go", append([]string{"build", "-trimpath", "-buildvcs=false", "-o", dir + "/"}, args...)...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build %v: %w\n%s", args, err, out)
