@@ -16,6 +16,9 @@ import (
 // root is the top of the source tree.
 const root = testbed.Root
 
+// systemPath is root's PATH in what is tested, whatever ours is.
+const systemPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {

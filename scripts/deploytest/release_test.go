@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -43,7 +44,10 @@ var releases = sync.OnceValues(func() (string, error) {
 	return dir, nil
 })
 
-func TestMain(m *testing.M) { os.Exit(testbed.Main(m)) }
+func TestMain(m *testing.M) {
+	syscall.Umask(0o022) // other users have to get into the roots that are made here
+	os.Exit(testbed.Main(m))
+}
 
 // bench is a directory with a simulated org and a simulated Loki beside it.
 type bench struct {
@@ -79,7 +83,7 @@ func (b *bench) programs(dirs ...string) string {
 		}
 		path = append(path, dir)
 	}
-	return "PATH=" + strings.Join(append(path, "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"), ":")
+	return "PATH=" + strings.Join(append(path, systemPath), ":")
 }
 
 // publish adds an hour of Login.
