@@ -27,7 +27,7 @@ ZSH = $(SHARE)/zsh/site-functions
 FISH = $(SHARE)/fish/vendor_completions.d
 UNITS = $(DESTDIR)$(PREFIX)/lib/systemd/system
 
-.PHONY: all build test test-stores test-kube check lint generate fuzz lanes chaos proof vulncheck soak large bench profile sizes dashboards screenshots demo install uninstall dist packages clean help
+.PHONY: all build test test-more test-stores test-kube check lint generate fuzz lanes chaos proof vulncheck soak large bench profile sizes dashboards screenshots demo install uninstall dist packages clean help
 
 all: build
 
