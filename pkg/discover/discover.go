@@ -159,14 +159,18 @@ func (cfg *Config) subscribe(ctx context.Context, things []*Thing) error {
 		names[i] = t.Name
 	}
 	refused, err := cfg.MaySubscribe(ctx, names)
-	if err != nil {
-		return fmt.Errorf("ask which topics may be subscribed to: %w", err)
-	}
 	for i, why := range refused {
-		things[i].CanSubscribe = ptr(why == nil)
+		if pubsub.Unanswered(why) { // it is not known
+			err = why
+		} else {
+			things[i].CanSubscribe = ptr(why == nil)
+		}
 		if why != nil {
 			things[i].Error, things[i].Hint = why.Error(), hint(why)
 		}
+	}
+	if err != nil {
+		return fmt.Errorf("ask which topics may be subscribed to: %w", err)
 	}
 	return nil
 }
