@@ -93,9 +93,9 @@ func Main(name string, newRoot func(app *App) *ffcli.Command) {
 // Run is Main without the exit: it returns the status.
 func (app *App) Run(args []string, newRoot func(app *App) *ffcli.Command) sysexits.Code {
 	defer app.end()
+	ctx := app.watchSignals() // first: a signal before that kills without a word
 	root := newRoot(app)
 	app.addCompletion(root)
-	ctx := app.watchSignals()
 	if err := app.checkStdout(); err != nil {
 		return app.finish(err, nil)
 	}
