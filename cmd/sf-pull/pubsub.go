@@ -77,7 +77,7 @@ func (f *pubsubFlags) check(args []string, _ map[string]bool) error {
 func (f *pubsubFlags) checkManaged() error {
 	switch {
 	case len(f.topics.Names)+len(f.topics.Include)+len(f.topics.Exclude) > 0:
-		return cli.Usagef("--managed names its topic in Salesforce: it does not go with --topic, --include or --exclude")
+		return cli.Usagef("--managed names its topic in Salesforce: it does not go with --topic, --include, --exclude or --exclude-category")
 	case f.resume == "" || f.resume == stdin:
 		return cli.Usagef("--managed needs --resume FILE: only positions that are stored there are committed to Salesforce")
 	}
