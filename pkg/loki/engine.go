@@ -158,17 +158,14 @@ type Engine struct {
 	// Batches and their memory.
 	streams     map[string]*stream
 	streamsSeen int64
-	manyStreams int // so many are looked through for idle ones
-	streamBytes int // of their labels
-
-	manyStreamBytes int // with so many too
-	openList        openList
-	fullest         fullest
-	local           *batch // entries that need no push
-	localOpened     time.Duration
-	memory          int64
-	blocks          blocks
-	spareBatch      []*batch
+	labelTexts  crowd // of the streams
+	openList    openList
+	fullest     fullest
+	local       *batch // entries that need no push
+	localOpened time.Duration
+	memory      int64
+	blocks      blocks
+	spareBatch  []*batch
 
 	// The schedule.
 	ready    []*stream
@@ -247,7 +244,6 @@ func NewEngine(cfg EngineConfig) (*Engine, error) {
 		failingSince: never, misconfiguredSince: never, lastSuccess: never,
 		outageBackoff: backoff.New(minBackoff, maxBackoff), breaker: newBreaker(), breakerHere: newBreaker(), tracker: newTracker(),
 	}
-	e.manyStreams, e.manyStreamBytes = manyStreams, manyStreamBytes
 	e.letterCounts = map[record.Reason]int64{}
 	e.wall()
 	return e, nil

@@ -28,6 +28,7 @@ func TestLaterTokensDoNotOvertake(t *testing.T) {
 				tr.only("k", "3")
 				tr.loki.script = func(_ int, p *modelPush) *Answer {
 					if strings.Contains(p.labels, `"A"`) {
+						time.Sleep(time.Millisecond) // the others are stored before: later they would tell that A alone fails
 						a := textAnswer(503, "busy")
 						return &a
 					}

@@ -100,8 +100,8 @@ func TestManyBytesAreForgotten(t *testing.T) {
 		tr.settle(tr.add(position{key: fmt.Appendf(nil, "%d", i), token: bytes.Repeat([]byte("t"), each)}), fateDelivered)
 		tr.acks(ack)
 	}
-	if tr.keyBytes > manyKeyBytes+2*each {
-		t.Errorf("%d keys with %d bytes are kept", len(tr.ids), tr.keyBytes)
+	if tr.keyTexts.bytes > manyBytes+2*each {
+		t.Errorf("%d keys with %d bytes are kept", len(tr.ids), tr.keyTexts.bytes)
 	}
 	tr.settle(waiting, fateDelivered)
 	if tr.acks(ack); len(acked) != n+1 || acked[n] != "first" {
@@ -118,8 +118,8 @@ func TestManyBytesAreForgotten(t *testing.T) {
 			e.stream(text)
 			e.labels.get(e, []record.Pair{{Name: []byte("event_type"), Value: text}})
 		}
-		if e.streamBytes > manyStreamBytes+each || e.labels.size > manyStreamBytes {
-			t.Errorf("%d streams with %d bytes and %d label sets with %d are kept", len(e.streams), e.streamBytes, e.labels.n, e.labels.size)
+		if e.labelTexts.bytes > manyBytes+each || e.labels.size > manyBytes {
+			t.Errorf("%d streams with %d bytes and %d label sets with %d are kept", len(e.streams), e.labelTexts.bytes, e.labels.n, e.labels.size)
 		}
 	})
 }

@@ -71,7 +71,7 @@ func (c *labelCache) get(e *Engine, labels []record.Pair) *labelSet {
 		return e.newLabelSet(labels)
 	}
 	set := e.newLabelSet(clonePairs(labels))
-	if c.n++; c.n > manyStreams || c.size+size > manyStreamBytes {
+	if c.n++; c.n > many || c.size+size > manyBytes {
 		clear(c.sets)
 		c.n, c.size = 1, 0
 	}

@@ -25,17 +25,13 @@ type tracker struct {
 
 	keys []trackedKey // keys[0] are the records without a key
 	ids  map[string]int32
-	// freeKeys are places of keys that were forgotten, which happens when there
-	// are manyKeys.
+	// freeKeys are places of keys that were forgotten, as there were too many.
 	freeKeys []int32
-	manyKeys int
-	keyBytes int // of the names and tokens of keys
-
-	manyKeyBytes int
-	last         int32 // the key of the record before: most often of this one too
-	seq          uint64
-	nokey        uint64  // records without a key so far
-	dirty        []int32 // keys whose first record may be settled
+	keyTexts crowd // of the names and tokens of keys
+	last     int32 // the key of the record before: most often of this one too
+	seq      uint64
+	nokey    uint64  // records without a key so far
+	dirty    []int32 // keys whose first record may be settled
 
 	runs []runLine
 }
@@ -116,8 +112,6 @@ func newTracker() *tracker {
 		nodes: make([]node, 1, 1024),
 		keys:  make([]trackedKey, 1, 16),
 		ids:   make(map[string]int32),
-
-		manyKeys: manyKeys, manyKeyBytes: manyKeyBytes,
 	}
 }
 
@@ -183,17 +177,17 @@ func (t *tracker) key(name []byte) int32 {
 // nothing are forgotten, and with them what they had counted for their next
 // account.
 func (t *tracker) newKey(name string) int32 {
-	if len(t.ids) >= t.manyKeys || t.keyBytes >= t.manyKeyBytes {
+	if t.keyTexts.large(len(t.ids)) {
 		for name, id := range t.ids {
 			if k := &t.keys[id]; k.first == 0 && !k.dirty {
 				delete(t.ids, name)
-				t.keyBytes -= len(name) + cap(k.token)
+				t.keyTexts.bytes -= len(name) + cap(k.token)
 				*k = trackedKey{}
 				t.freeKeys = append(t.freeKeys, id)
 			}
 		}
 		t.last = 0
-		t.manyKeys, t.manyKeyBytes = max(manyKeys, 2*len(t.ids)), max(manyKeyBytes, 2*t.keyBytes)
+		t.keyTexts.looked(len(t.ids))
 	}
 	id := int32(len(t.keys))
 	if n := len(t.freeKeys); n > 0 {
@@ -204,16 +198,9 @@ func (t *tracker) newKey(name string) int32 {
 	}
 	t.keys[id].name = name
 	t.ids[name] = id
-	t.keyBytes += len(name)
+	t.keyTexts.bytes += len(name)
 	return id
 }
-
-// manyKeys is far more than a pipe has, and manyKeyBytes than their names and
-// tokens take.
-const (
-	manyKeys     = 10000
-	manyKeyBytes = 8 << 20
-)
 
 // addRun appends a line about a run.
 func (t *tracker) addRun(run []byte) {
@@ -349,9 +336,9 @@ func (t *tracker) pass(k *trackedKey, barrier uint64, write func(*record.Ack)) {
 		if n.token != nil {
 			due.add(k.sum)
 			k.sum = tally{}
-			t.keyBytes -= cap(k.token)
+			t.keyTexts.bytes -= cap(k.token)
 			k.token, k.time, k.hasTime = append(k.token[:0], n.token...), n.time, n.hasTime
-			t.keyBytes += cap(k.token)
+			t.keyTexts.bytes += cap(k.token)
 			pending = true
 		}
 		if n.account != nil && k.token != nil {

@@ -66,17 +66,16 @@ func (e *Engine) stream(labels []byte) *stream {
 	if st := e.streams[string(labels)]; st != nil {
 		return st
 	}
-	if len(e.streams) >= e.manyStreams || e.streamBytes >= e.manyStreamBytes {
+	if e.labelTexts.large(len(e.streams)) {
 		e.forgetStreams(e.now(), never)
-		e.manyStreams = max(manyStreams, 2*len(e.streams))
-		e.manyStreamBytes = max(manyStreamBytes, 2*e.streamBytes)
+		e.labelTexts.looked(len(e.streams))
 	}
 	st := &stream{
 		labels: append([]byte(nil), labels...), newest: math.MinInt64, sent: never, sharded: never,
 		backoff: backoff.New(minBackoff, maxBackoff),
 	}
 	e.streams[string(st.labels)] = st
-	e.streamBytes += len(st.labels)
+	e.labelTexts.bytes += len(st.labels)
 	e.streamsSeen++
 	return st
 }
@@ -267,7 +266,7 @@ func (e *Engine) sweep(now time.Duration) {
 	if e.cfg.HourLabel == "" {
 		idle += e.cfg.Window // what a stream's newest entry was still matters
 	}
-	if len(e.streams) > manyStreams {
+	if len(e.streams) > many {
 		idle = time.Minute
 	}
 	e.forgetStreams(now, idle)
@@ -281,14 +280,7 @@ func (e *Engine) forgetStreams(now, idle time.Duration) {
 		if st.place == placeNone && st.open == nil && !st.work() && st.pace <= now && now-st.used > idle {
 			st.gone = true
 			delete(e.streams, key)
-			e.streamBytes -= len(st.labels)
+			e.labelTexts.bytes -= len(st.labels)
 		}
 	}
 }
-
-// manyStreams is how many streams and label sets are remembered without a
-// question: more than a tenant may have, as a rule.
-const manyStreams = 10000
-
-// manyStreamBytes is how many bytes of labels they may have.
-const manyStreamBytes = 8 << 20
