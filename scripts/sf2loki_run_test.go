@@ -342,25 +342,29 @@ func TestLaneOfSeveralReturns(t *testing.T) {
 	})
 }
 
-// An audit that is told to stop does so at once, and clears up.
+// An audit or a check that is told to stop does so at once, ends what it has
+// started, and clears up.
 func TestAuditStopped(t *testing.T) {
 	inShells(t, func(t *testing.T, l *lane) {
 		must(t, os.Remove(l.dir+"/bin/sf-pull"))
-		must(t, os.WriteFile(l.dir+"/bin/sf-pull", []byte("#!/bin/sh\necho list >>"+l.dir+"/log\nexec sleep 60\n"), 0o755))
+		must(t, os.WriteFile(l.dir+"/bin/sf-pull", []byte("#!/bin/sh\necho asked $$ >>"+l.dir+"/log\nexec sleep 60\n"), 0o755))
 		must(t, os.WriteFile(l.dir+"/prod.ledger", nil, 0o600))
 		must(t, os.Mkdir(l.dir+"/tmp", 0o755))
 		l.env = []string{"TMPDIR=" + l.dir + "/tmp"}
-		cmd := l.command("audit", "--days-ago", "2")
-		must(t, cmd.Start())
-		t.Cleanup(func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
-		l.awaitStages(1, `^list$`)
-		must(t, cmd.Process.Signal(syscall.SIGTERM))
-		_ = cmd.Wait()
-		if status := cmd.ProcessState.ExitCode(); status != 75 {
-			t.Errorf("status %d", status)
-		}
-		if left, _ := os.ReadDir(l.dir + "/tmp"); len(left) != 0 {
-			t.Errorf("left behind: %v", left)
+		for n, args := range [][]string{{"audit", "--days-ago", "2"}, {"check"}} {
+			cmd := l.command(args...)
+			must(t, cmd.Start())
+			t.Cleanup(func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
+			pid := atoi(l.awaitStages(n+1, `^asked (\d+)$`)[n][1])
+			must(t, cmd.Process.Signal(syscall.SIGTERM))
+			_ = cmd.Wait()
+			if status := cmd.ProcessState.ExitCode(); status != 75 {
+				t.Errorf("%v: status %d", args, status)
+			}
+			if left, _ := os.ReadDir(l.dir + "/tmp"); len(left) != 0 {
+				t.Errorf("%v left behind %v", args, left)
+			}
+			await(t, func() string { return fmt.Sprint(syscall.Kill(pid, 0)) }, 1, `^no such process$`)
 		}
 	})
 }

@@ -22,16 +22,7 @@ audit() {
 	fi
 	[ -n "$lanes" ] || lanes=$(all_lanes) || exit
 	audit_dir=$(mktemp -d) || exit 73
-	listen # and do nothing else
-	(audit_lanes "$@") &
-	wait "$!"
-	result=$?
-	if [ -n "$heard" ]; then
-		kill -TERM "$!" 2>/dev/null
-		result=75
-	fi
-	rm -rf "$audit_dir"
-	exit "$result"
+	apart "$audit_dir" audit_lanes "$@"
 }
 
 # audit_lanes [FLAG...]: each in a process of its own.

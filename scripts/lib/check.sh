@@ -2,19 +2,9 @@
 # sf2loki check: what can be told of lanes without asking anybody, and with
 # --live what everybody says who is asked.
 
-# check_lanes LANE...: all of it. Who hears signals does nothing else.
-check_lanes() {
+check_lanes() { # LANE...
 	plans=$(mktemp -d) || exit 73
-	listen
-	(check_all "$@") &
-	wait "$!"
-	result=$?
-	if [ -n "$heard" ]; then
-		kill -TERM "$!" 2>/dev/null
-		result=75
-	fi
-	rm -rf "$plans"
-	exit "$result"
+	apart "$plans" check_all "$@"
 }
 
 # check_all LANE...: each lane by itself, then all of them together. Ends with

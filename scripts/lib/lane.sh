@@ -123,6 +123,26 @@ listen() { # have signals heard, which is all that is done about them at once
 	trap 'heard=1' TERM INT HUP
 }
 
+# apart DIR FUNCTION ARG...: a process of its own does it, as who hears signals
+# does nothing else, and passes them on to all that it has started: descriptor 8
+# tells them. Nothing is left of DIR.
+apart() {
+	dir=$1
+	shift
+	listen
+	("$@") 8>"$dir/run" &
+	wait "$!"
+	result=$?
+	if [ -n "$heard" ]; then
+		for process in /proc/[0-9]*; do
+			if ours "${process#/proc/}"; then kill -TERM "${process#/proc/}" 2>/dev/null; fi
+		done
+		result=75
+	fi
+	rm -rf "$dir"
+	exit "$result"
+}
+
 snooze() { # SECONDS: or until a signal is heard
 	span=$1
 	if [ "$second" != 1 ]; then
