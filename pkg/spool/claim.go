@@ -162,7 +162,7 @@ func (c *Claim) Path() string { return c.path }
 // InUse reports whether a group is in somebody's hands, without claiming it.
 func InUse(files []*File) (bool, error) {
 	for _, f := range files {
-		data, err := f.open(unix.O_RDONLY)
+		data, err := f.open()
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -191,8 +191,8 @@ func (c *Claim) failedFile() *claimed {
 
 // each reads the records of a claimed file. Nobody is alive who could have one
 // in hand, so what was claimed is what it was before.
-func (f *claimed) each(offset int64, fn func(*Letter, Status) error, damaged func(*Damage)) error {
-	return f.file.scan(io.NewSectionReader(f.data, offset, f.size-offset), func(l *Letter) error {
+func (f *claimed) each(fn func(*Letter, Status) error, damaged func(*Damage)) error {
+	return f.file.scan(io.NewSectionReader(f.data, 0, f.size), func(l *Letter) error {
 		return fn(l, f.known.status(f.file.kind, place{l.Line, l.ID()}, false))
 	}, damaged)
 }
@@ -203,7 +203,7 @@ func (c *Claim) Index(take func(l *Letter, s Status) bool, damaged func(*Damage)
 	var items []Item
 	for _, f := range c.files {
 		f.records, f.left = 0, 0
-		err := f.each(0, func(l *Letter, s Status) error {
+		err := f.each(func(l *Letter, s Status) error {
 			f.records++
 			if !s.final() {
 				f.left++
@@ -248,12 +248,6 @@ func (it *Item) Size() int64 { return it.size }
 
 // ID is the record's.
 func (it *Item) ID() ID { return it.id }
-
-// Path names the item's file.
-func (it *Item) Path() string { return it.file.file.Path }
-
-// Line is the line of the file on which the record begins.
-func (it *Item) Line() int64 { return it.line }
 
 // FailedPath names the file that takes what is refused again.
 func (c *Claim) FailedPath() string { return c.path + failedSuffix }

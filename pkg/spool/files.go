@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -133,27 +132,13 @@ func newFile(d *dir, name string) *File {
 // byAge orders files by day, then instance, then number; the captured before
 // the failed.
 func byAge(a, b *File) int {
-	aInstance, aDay, aNumber := nameParts(a.base)
-	bInstance, bDay, bNumber := nameParts(b.base)
+	aInstance, aDay, aNumber := stemParts(strings.TrimSuffix(a.base, dataSuffix))
+	bInstance, bDay, bNumber := stemParts(strings.TrimSuffix(b.base, dataSuffix))
 	return cmp.Or(
 		strings.Compare(aDay, bDay),
 		strings.Compare(aInstance, bInstance),
 		cmp.Compare(aNumber, bNumber),
 		strings.Compare(a.name, b.name))
-}
-
-func nameParts(base string) (instance, day string, number int) {
-	stem := strings.TrimSuffix(base, dataSuffix)
-	last := strings.LastIndexByte(stem, '-')
-	if last < 0 {
-		return stem, "", 0
-	}
-	number, _ = strconv.Atoi(stem[last+1:])
-	stem = stem[:last]
-	if last = strings.LastIndexByte(stem, '-'); last < 0 {
-		return stem, "", number
-	}
-	return stem[:last], stem[last+1:], number
 }
 
 // Failed tells a file of records that a replay brought back refused.
@@ -184,7 +169,7 @@ type Info struct {
 // that is still being written is read as far as it is. A file that cannot be
 // opened is a *Damage as the error.
 func (f *File) Read(fn func(l *Letter, s Status) error, damaged func(*Damage)) (Info, error) {
-	data, err := f.open(unix.O_RDONLY)
+	data, err := f.open()
 	if errors.Is(err, fs.ErrNotExist) {
 		return Info{Gone: true}, nil
 	}
@@ -215,12 +200,12 @@ func (f *File) Read(fn func(l *Letter, s Status) error, damaged func(*Damage)) (
 	})
 }
 
-// open opens the data file; one that has been renamed since it was listed is
+// open opens the data file for reading; one that has been renamed since it was listed is
 // found under its new name.
-func (f *File) open(flags int) (*os.File, error) {
-	data, err := f.dir.open(f.name, flags)
+func (f *File) open() (*os.File, error) {
+	data, err := f.dir.open(f.name, unix.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) && !f.kind.replayed {
-		if data, err2 := f.dir.open(f.name+replayedSuffix, flags); err2 == nil {
+		if data, err2 := f.dir.open(f.name+replayedSuffix, unix.O_RDONLY); err2 == nil {
 			f.name += replayedSuffix
 			f.kind.replayed = true
 			return data, nil

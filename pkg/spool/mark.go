@@ -30,7 +30,7 @@ func (c *Claim) Mark(m Mark, damaged func(*Damage)) (marked int64, err error) {
 func (c *Claim) markFile(f *claimed, m Mark, damaged func(*Damage)) (int64, error) {
 	var entries, implied []entry
 	f.records, f.left = 0, 0
-	err := f.each(0, func(l *Letter, s Status) error {
+	err := f.each(func(l *Letter, s Status) error {
 		f.records++
 		at := place{l.Line, l.ID()}
 		if f.file.kind.replayed && f.known.of[at].status == "" {

@@ -62,17 +62,33 @@ func numberOf(name, instance string, day time.Time) (int, bool) {
 // spoolFile reports whether a name in a spool directory is one of ours.
 func spoolFile(name string) bool {
 	base, _ := splitName(strings.TrimSuffix(name, journalSuffix))
-	rest, ok := strings.CutSuffix(base, dataSuffix)
+	stem, ok := strings.CutSuffix(base, dataSuffix)
 	if !ok || strings.HasPrefix(name, ".") {
 		return false
 	}
-	parts := strings.Split(rest, "-")
-	if len(parts) < 3 {
-		return false
+	_, day, number := stemParts(stem)
+	_, err := time.Parse(dateLayout, day)
+	return err == nil && number > 0
+}
+
+// stemParts takes apart what stands before .ndjson: of another's file, as far as
+// it looks like one of ours.
+func stemParts(stem string) (instance, day string, number int) {
+	rest, digits := cutLast(stem)
+	instance, day = cutLast(rest)
+	number, err := strconv.Atoi(digits)
+	if err != nil {
+		number = 0
 	}
-	_, err := time.Parse(dateLayout, parts[len(parts)-2])
-	number, err2 := strconv.Atoi(parts[len(parts)-1])
-	return err == nil && err2 == nil && number > 0
+	return instance, day, number
+}
+
+// cutLast cuts around the last hyphen; without one all is before it.
+func cutLast(s string) (before, after string) {
+	if i := strings.LastIndexByte(s, '-'); i >= 0 {
+		return s[:i], s[i+1:]
+	}
+	return s, ""
 }
 
 // kind is what a data file of a group is, by its name.

@@ -72,7 +72,7 @@ func (c *Claim) adopt(failed *claimed) error {
 	}
 	failed.grown = true // the killed run may not have waited for the disk
 	for _, f := range c.files {
-		err := f.each(0, func(l *Letter, s Status) error {
+		err := f.each(func(l *Letter, s Status) error {
 			ends := loose[l.ID()]
 			if s.final() || len(ends) == 0 || f == failed && l.Offset+int64(len(l.Raw)) > ends[0] {
 				return nil
@@ -95,7 +95,7 @@ func (c *Claim) adopt(failed *claimed) error {
 // truncated copy that a delivered record left behind has none to account for it.
 func (c *Claim) loose(failed *claimed) (map[ID][]int64, error) {
 	loose := map[ID][]int64{}
-	err := failed.each(0, func(l *Letter, s Status) error {
+	err := failed.each(func(l *Letter, s Status) error {
 		at := move{l.ID(), l.Offset + int64(len(l.Raw)) + 1}
 		for _, f := range c.files {
 			if f.known.moved[at] {

@@ -30,7 +30,7 @@ type Summary struct {
 	AllBeyond      *time.Time `json:"all_beyond_at,omitempty"`
 
 	window   Window
-	distinct Distinct
+	distinct distinct
 }
 
 // Window is what the server takes: entries younger than MaxAge, all when it is 0.
@@ -47,7 +47,7 @@ func NewSummary(w Window) *Summary {
 // Add counts a record.
 func (s *Summary) Add(l *Letter, status Status) {
 	s.Records++
-	s.distinct.Add(l.ID())
+	s.distinct.add(l.ID())
 	s.Bytes += int64(len(l.Raw)) + 1
 	s.Statuses[status]++
 	if at, ok := l.Captured(); ok {
@@ -91,8 +91,8 @@ func (s *Summary) Merge(other *Summary) {
 
 // Seal ends the counting.
 func (s *Summary) Seal() {
-	s.Unique = s.distinct.Count()
-	s.distinct = Distinct{}
+	s.Unique = s.distinct.count()
+	s.distinct = distinct{}
 }
 
 func (s *Summary) addEvent(at int64) {

@@ -7,8 +7,6 @@ import (
 	"io"
 	"io/fs"
 
-	"golang.org/x/sys/unix"
-
 	"sf2loki/pkg/record"
 	"sf2loki/pkg/sysexits"
 )
@@ -64,7 +62,7 @@ type Fault struct {
 // Verify reads a file with its journal and tells fn of all that is wrong. It
 // returns how many records there are.
 func (f *File) Verify(fn func(Fault) error) (records int64, err error) {
-	data, err := f.open(unix.O_RDONLY)
+	data, err := f.open()
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
 	}
@@ -196,7 +194,7 @@ func (v *verifier) moves() {
 		return
 	}
 	failed := newFile(v.f.dir, v.f.base+failedSuffix)
-	data, err := failed.open(unix.O_RDONLY)
+	data, err := failed.open()
 	if errors.Is(err, fs.ErrNotExist) {
 		v.fault(0, 0, FaultMoved, fmt.Sprintf("%d records moved to a .failed file that is not there: it was pruned, or removed by hand", len(v.known.moved)))
 		return

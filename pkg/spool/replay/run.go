@@ -32,7 +32,14 @@ type Config struct {
 
 	// Watch, if set, gets a function that tells how far the run is.
 	Watch func(snapshot func() Result)
+
+	patience time.Duration // defaultPatience when 0
 }
+
+// defaultPatience is how long a command's pipes may stay open after it has
+// ended, for a process that it left behind may hold them for ever; and how long
+// it may take to end after a TERM.
+const defaultPatience = 5 * time.Second
 
 // Result is what became of the records.
 type Result struct {
@@ -65,8 +72,9 @@ type group struct {
 // item is a record of this run. Its number, from 1, is its checkpoint value.
 type item struct {
 	spool.Item
-	group *group
-	state state
+	group    *group
+	state    state
+	refusals int64 // dead letters of it, more than one when the command cut it up
 }
 
 type state uint8
@@ -97,6 +105,7 @@ type run struct {
 // Run replays. The error, if any, bears the exit status.
 func Run(ctx context.Context, cfg Config) (Result, error) {
 	r := &run{Config: cfg, byKey: map[string]*group{}}
+	r.patience = cmp.Or(cfg.patience, defaultPatience)
 	r.result.FailedFor = map[string]int64{}
 	err := r.plan()
 	r.broken = err != nil
@@ -311,17 +320,17 @@ func (r *run) verdict() error {
 		return sysexits.Errorf(sysexits.DataErr, "%d of %d records were refused again and are now in %s",
 			res.Failed, res.Send, listed(res.FailedFiles))
 	case res.TooOld > 0:
-		return hinted(sysexits.Errorf(sysexits.DataErr, "%d records are older than --max-age and were left alone", res.TooOld),
+		return sysexits.WithHint(sysexits.Errorf(sysexits.DataErr, "%d records are older than --max-age and were left alone", res.TooOld),
 			"--ts now or --ts clamp send them under the present time with their own in event_time; "+
 				"--max-age 0 if this Loki takes them; --force sends them as they are")
 	case res.Returned > 0:
-		return hinted(sysexits.Errorf(sysexits.TempFail, "%d of %d records were sent and nobody said what became of them: they are still to be replayed",
+		return sysexits.WithHint(sysexits.Errorf(sysexits.TempFail, "%d of %d records were sent and nobody said what became of them: they are still to be replayed",
 			res.Returned, res.Send), "a command that leaves records out makes this: leave them out with the selection instead")
 	case res.InUse > 0 && r.crowded:
-		return hinted(sysexits.Errorf(sysexits.TempFail, "%d records are in more files than can be open at once", res.InUse),
+		return sysexits.WithHint(sysexits.Errorf(sysexits.TempFail, "%d records are in more files than can be open at once", res.InUse),
 			"run this again for the rest, or raise ulimit -n")
 	case res.InUse > 0:
-		return hinted(sysexits.Errorf(sysexits.TempFail, "%d records are in files that another process has in hand", res.InUse),
+		return sysexits.WithHint(sysexits.Errorf(sysexits.TempFail, "%d records are in files that another process has in hand", res.InUse),
 			"a writer gives a file away a minute after its last record: run this again then")
 	case res.Damage != nil:
 		return sysexits.Wrap(res.Damage.Code(), res.Damage)
@@ -338,15 +347,3 @@ func listed(paths []string) string {
 	}
 	return fmt.Sprintf("%s and %d other files", paths[0], len(paths)-1)
 }
-
-type hint struct {
-	error
-	text string
-}
-
-func (h *hint) Unwrap() error { return h.error }
-
-// Hint is what the user can do about it.
-func (h *hint) Hint() string { return h.text }
-
-func hinted(err error, text string) error { return &hint{err, text} }

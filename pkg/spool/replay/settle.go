@@ -44,10 +44,6 @@ type letter struct {
 // most is how many events are taken in before their fates are made durable.
 const most = 1024
 
-// patience is how long a command's pipes may stay open after it has ended: a
-// process that it left behind may hold them for ever.
-const patience = 5 * time.Second
-
 // settler takes in what comes back.
 type settler struct {
 	*run
@@ -121,7 +117,7 @@ func (s *settler) loop(ctx context.Context, stop func(), c *child, events <-chan
 			}
 		case end = <-ended:
 			alive, ended = false, nil
-			deadline := time.Now().Add(patience)
+			deadline := time.Now().Add(s.patience)
 			// Both are pipes, which take deadlines.
 			_ = c.acks.SetReadDeadline(deadline)
 			_ = c.letters.SetReadDeadline(deadline)
@@ -133,7 +129,7 @@ func (s *settler) loop(ctx context.Context, stop func(), c *child, events <-chan
 			c.signal(signals[0])
 			overdue = nil
 			if signals = signals[1:]; len(signals) > 0 {
-				overdue = time.After(patience)
+				overdue = time.After(s.patience)
 			}
 		}
 	}
@@ -196,7 +192,9 @@ func (s *settler) takeLetter(l *letter) error {
 		return s.keepStray(l)
 	}
 	it := &s.items[i]
-	if reason == record.TruncatedCopy {
+	if reason != record.TruncatedCopy {
+		it.refusals++
+	} else {
 		var was spool.Letter
 		if err := it.Letter(&was); err != nil {
 			return err
@@ -327,9 +325,7 @@ func (s *settler) applyAck(a *record.Ack) error {
 	n := 0
 	var refused int64
 	for n < len(g.sent) && g.sent[n] < last {
-		if st := s.items[g.sent[n]].state; st == failed || st == unfunded {
-			refused++
-		}
+		refused += s.items[g.sent[n]].refusals
 		n++
 	}
 	covered := g.sent[:n]
