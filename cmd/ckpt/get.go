@@ -35,5 +35,5 @@ func newGet(app *cli.App) *ffcli.Command {
 }
 
 func noKey(store checkpoint.Store, key string) error {
-	return cli.WithHint(sysexits.Errorf(sysexits.DataErr, "%s has no key %q", store, key), "ckpt list shows those that it has")
+	return sysexits.WithHint(sysexits.Errorf(sysexits.DataErr, "%s has no key %q", store, key), "ckpt list shows those that it has")
 }

@@ -62,7 +62,7 @@ func checkLive(ctx context.Context, app *cli.App, document string, by checkpoint
 		return sysexits.Wrap(sysexits.Protocol, &liveError{
 			fmt.Sprintf("%s belongs to the lease %s, which is corrupt: %s may hold it", document, by.Lease, by.Holder)})
 	case err != nil:
-		return cli.WithHint(fmt.Errorf("%s belongs to a lease, and whether that is held is not known: %w", document, err), "--force goes on without knowing")
+		return sysexits.WithHint(fmt.Errorf("%s belongs to a lease, and whether that is held is not known: %w", document, err), "--force goes on without knowing")
 	case !lease.Live(r, time.Now()):
 		return nil
 	}

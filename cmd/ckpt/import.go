@@ -58,7 +58,7 @@ func (i *importer) exec(ctx context.Context, args []string) error {
 		return err
 	})
 	if err != nil {
-		return cli.WithHint(err, i.hint(err))
+		return sysexits.WithHint(err, i.hint(err))
 	}
 	i.tell(done)
 	return nil

@@ -105,7 +105,7 @@ func (l *leader) operands(args []string) (name string, argv []string, err error)
 	case !found || len(argv) == 0 || argv[0] == "":
 		return "", nil, cli.Usagef("no command was given after --; usage: %s", leaseUsage)
 	case len(l.fences) == 0:
-		return "", nil, cli.WithHint(cli.Usagef("no --fence: a leader that was asleep could write again"), "--fence STORE, the one that CMD commits to")
+		return "", nil, sysexits.WithHint(cli.Usagef("no --fence: a leader that was asleep could write again"), "--fence STORE, the one that CMD commits to")
 	case l.renew <= 0 || l.ttl < 3*l.renew:
 		return "", nil, cli.Usagef("the ttl has to be three times --renew at least, and that more than nothing")
 	case l.grace <= 0:

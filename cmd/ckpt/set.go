@@ -58,7 +58,7 @@ func (s *set) exec(ctx context.Context, args []string) error {
 // value is what to store.
 func (s *set) value(key, value string) (string, error) {
 	if value == "" {
-		return "", cli.WithHint(cli.Usagef("an empty value is no position"), "ckpt rm removes a key")
+		return "", sysexits.WithHint(cli.Usagef("an empty value is no position"), "ckpt rm removes a key")
 	}
 	if s.raw {
 		return value, nil
@@ -66,7 +66,7 @@ func (s *set) value(key, value string) (string, error) {
 	stored, known, err := checkpoint.CheckValue(key, value)
 	if err != nil {
 		if sysexits.Of(err) == sysexits.DataErr {
-			err = cli.WithHint(err, "--raw stores it as it is")
+			err = sysexits.WithHint(err, "--raw stores it as it is")
 		}
 		return "", err
 	}

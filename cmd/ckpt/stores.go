@@ -33,7 +33,7 @@ func openStore(app *cli.App, text string) (checkpoint.Store, error) {
 			SASToken: env(app, "AZURE_STORAGE_SAS_TOKEN"), ConnectionString: env(app, "AZURE_STORAGE_CONNECTION_STRING"),
 		})
 	}
-	return nil, cli.WithHint(
+	return nil, sysexits.WithHint(
 		sysexits.Errorf(sysexits.Config, "store %s: there are no stores of the kind %s", loc, loc.Scheme),
 		"name a file by its path or as file:///PATH, or s3://, gs:// or azblob://")
 }

@@ -64,7 +64,7 @@ func (m *mark) check() error {
 	case len(m.because) > spool.MaxBecause:
 		return cli.Usagef("--because: %d bytes, at most %d are kept", len(m.because), spool.MaxBecause)
 	case !m.sel.narrows():
-		return cli.WithHint(cli.Usagef("nothing says which records to discard"), "--status new,failed is all that nobody has replayed")
+		return sysexits.WithHint(cli.Usagef("nothing says which records to discard"), "--status new,failed is all that nobody has replayed")
 	}
 	return nil
 }
@@ -106,7 +106,7 @@ func (m *mark) exec(_ context.Context, args []string) error {
 	}
 	switch {
 	case done.InUse > 0:
-		return cli.WithHint(sysexits.Errorf(sysexits.TempFail, "%d files are in somebody else's hands and were left alone", done.InUse),
+		return sysexits.WithHint(sysexits.Errorf(sysexits.TempFail, "%d files are in somebody else's hands and were left alone", done.InUse),
 			"a writer gives a file away a minute after its last record: run this again then")
 	case done.damage != nil:
 		return sysexits.Wrap(done.damage.Code(), done.damage)

@@ -47,11 +47,11 @@ func newPrune(app *cli.App, stock *stock) *ffcli.Command {
 func (p *prune) exec(ctx context.Context, args []string) error {
 	switch {
 	case len(args) > 0:
-		return cli.WithHint(cli.Usagef("prune takes no files"), "rm removes a file: its journal is the one beside it")
+		return sysexits.WithHint(cli.Usagef("prune takes no files"), "rm removes a file: its journal is the one beside it")
 	case len(p.spools) == 0:
 		return cli.Usagef("name a directory with --spool")
 	case p.sweep.Unreplayed && p.sweep.OlderThan == 0 && p.bytes == 0:
-		return cli.WithHint(cli.Usagef("--unreplayed needs --older-than or --bytes"), "to be rid of records say so with dl-replay discard")
+		return sysexits.WithHint(cli.Usagef("--unreplayed needs --older-than or --bytes"), "to be rid of records say so with dl-replay discard")
 	}
 	p.stock.watch(p.spools)
 	p.sweep.Now, p.sweep.Log, p.sweep.Bytes = time.Now, p.app.Log, p.bytes

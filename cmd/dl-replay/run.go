@@ -64,7 +64,7 @@ func (r *run) exec(ctx context.Context, args []string) error {
 		return err
 	}
 	if len(command) == 0 && !r.dryRun {
-		return cli.WithHint(cli.Usagef("no command to replay through"), "dl-replay run --spool DIR -- loki-push --url URL")
+		return sysexits.WithHint(cli.Usagef("no command to replay through"), "dl-replay run --spool DIR -- loki-push --url URL")
 	}
 	set, err := r.sel.find(r.app, files)
 	if err != nil {

@@ -58,7 +58,7 @@ func (s *selectFlags) selection() (spool.Selection, error) {
 	}
 	for _, reason := range s.reasons {
 		if _, ok := spool.Explain(record.Reason(reason)); !ok {
-			return sel, cli.WithHint(cli.Usagef("unknown reason %q", reason), "it may be "+reasonNames())
+			return sel, sysexits.WithHint(cli.Usagef("unknown reason %q", reason), "it may be "+reasonNames())
 		}
 	}
 	for _, status := range s.statuses {
@@ -106,7 +106,7 @@ func reasonNames() string {
 // find lists the files that the flags and operands name.
 func (s *selectFlags) find(app *cli.App, files []string) (*spool.Set, error) {
 	if len(s.spools) == 0 && len(files) == 0 {
-		return nil, cli.WithHint(cli.Usagef("nothing to read"), "name a directory with --spool, or files")
+		return nil, sysexits.WithHint(cli.Usagef("nothing to read"), "name a directory with --spool, or files")
 	}
 	s.stock.watch(s.spools)
 	return spool.Find(s.spools, files, app.Log)

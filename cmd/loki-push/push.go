@@ -152,7 +152,7 @@ func (p *push) checkInput(args []string) error {
 	case len(args) > 1 || len(args) == 1 && args[0] != "-":
 		return cli.Usagef("no operands are taken: records come on standard input")
 	case len(args) == 0 && term.IsTerminal(int(p.app.Stdin.Fd())):
-		return cli.WithHint(cli.Usagef("standard input is a terminal"), "records come through a pipe; a - reads them from the terminal all the same")
+		return sysexits.WithHint(cli.Usagef("standard input is a terminal"), "records come through a pipe; a - reads them from the terminal all the same")
 	case p.server.url == "" && !p.dryRun:
 		return cli.Usagef("--url is required")
 	case p.batchEntries < 1 || p.batchBytes < 1 || p.inFlight < 1 || p.buffer < 1:

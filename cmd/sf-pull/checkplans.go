@@ -51,7 +51,7 @@ func checkPlans(app *cli.App, paths []string, asJSON bool) error {
 	if len(found) == 1 {
 		err = sysexits.Errorf(sysexits.Config, "%s", found[0])
 	}
-	return cli.WithHint(err, "let one of them have it, by --exclude or by naming what each pulls; of one source twice, by --lane")
+	return sysexits.WithHint(err, "let one of them have it, by --exclude or by naming what each pulls; of one source twice, by --lane")
 }
 
 func readPlans(app *cli.App, path string) ([]overlap.Plan, error) {

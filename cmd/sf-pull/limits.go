@@ -117,7 +117,7 @@ func (w *limitsWatch) ask(ctx context.Context) error {
 	if err != nil {
 		w.failed.WithLabelValues().Inc()
 		if salesforce.KindOf(err) == salesforce.KindPermission {
-			err = cli.WithHint(err, "grant the user View Setup and Configuration")
+			err = sysexits.WithHint(err, "grant the user View Setup and Configuration")
 		}
 		return err
 	}

@@ -40,7 +40,7 @@ func readResume(app *cli.App, path string) (checkpoint.Document, error) {
 	doc, err := checkpoint.ParseDocument(data)
 	switch to, moved := doc.MovedTo(); {
 	case errors.Is(err, checkpoint.ErrEmpty) && path == stdin:
-		err = cli.WithHint(fmt.Errorf("%s is empty, not even {}", name), "the command that was to print the document has failed; ckpt export prints {} for a store that does not exist")
+		err = sysexits.WithHint(fmt.Errorf("%s is empty, not even {}", name), "the command that was to print the document has failed; ckpt export prints {} for a store that does not exist")
 	case err != nil:
 		err = fmt.Errorf("%s holds no checkpoint document: %w", name, err)
 	case moved:

@@ -198,7 +198,7 @@ func (app *App) judge(err error) (code sysexits.Code, quiet bool) {
 // printError prints err on one line, and what may help on another.
 func (app *App) printError(err error, code sysexits.Code) {
 	text := oneLine(err.Error())
-	hint := hintOf(err)
+	hint := sysexits.Hint(err)
 	if app.common.logFormat == "json" {
 		args := []any{slog.Int("status", int(code))}
 		if hint != "" {

@@ -130,12 +130,12 @@ func TestRunID(t *testing.T) {
 }
 
 func TestHints(t *testing.T) {
-	if WithHint(nil, "x") != nil {
+	if sysexits.WithHint(nil, "x") != nil {
 		t.Error("a hint makes an error of nil")
 	}
-	err := WithHint(sysexits.Errorf(sysexits.NoPerm, "log in"), "grant it")
-	if sysexits.Of(err) != sysexits.NoPerm || hintOf(err) != "grant it" || err.Error() != "log in" {
-		t.Errorf("status %d, hint %q, text %q", sysexits.Of(err), hintOf(err), err)
+	err := sysexits.WithHint(sysexits.Errorf(sysexits.NoPerm, "log in"), "grant it")
+	if sysexits.Of(err) != sysexits.NoPerm || sysexits.Hint(err) != "grant it" || err.Error() != "log in" {
+		t.Errorf("status %d, hint %q, text %q", sysexits.Of(err), sysexits.Hint(err), err)
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
+
+	"sf2loki/pkg/sysexits"
 )
 
 // invocation is a command line taken apart.
@@ -50,7 +52,7 @@ func pick(root *ffcli.Command, args []string) (invocation, error) {
 				continue
 			}
 			if inv.cmd.Exec == nil || arg != "-" {
-				keep(WithHint(Usagef("unknown subcommand %q", arg), "it may be "+subcommandNames(inv.cmd)))
+				keep(sysexits.WithHint(Usagef("unknown subcommand %q", arg), "it may be "+subcommandNames(inv.cmd)))
 			}
 			inv.operands = append(inv.operands, arg)
 		default:
@@ -96,7 +98,7 @@ func (inv *invocation) addFlag(arg string, rest []string) (usedNext bool, err er
 // check looks at what can only be told when the whole line is known.
 func (inv *invocation) check() error {
 	if inv.cmd.Exec == nil {
-		return WithHint(Usagef("a subcommand is needed"), "it may be "+subcommandNames(inv.cmd))
+		return sysexits.WithHint(Usagef("a subcommand is needed"), "it may be "+subcommandNames(inv.cmd))
 	}
 	for _, f := range inv.flags {
 		name, _, _ := strings.Cut(f[1:], "=")
@@ -108,7 +110,7 @@ func (inv *invocation) check() error {
 }
 
 func unknownFlag(path []*ffcli.Command, name string) error {
-	return WithHint(Usagef("unknown flag --%s", name), "see "+commandName(path)+" --help")
+	return sysexits.WithHint(Usagef("unknown flag --%s", name), "see "+commandName(path)+" --help")
 }
 
 func commandName(path []*ffcli.Command) string {

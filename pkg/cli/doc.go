@@ -43,7 +43,7 @@
 //
 // Exec returns errors; cli prints `loki-push: text` once and exits with
 // sysexits.Of(err). An error in the chain with a method Hint() string, or one
-// made by WithHint, adds a line `loki-push: hint: text`. EPIPE on standard
+// made by sysexits.WithHint, adds a line `loki-push: hint: text`. EPIPE on standard
 // output and fdio.ErrReaderGone are 74 without a word. A context.Canceled that
 // nobody gave a code, after a signal, is 75: a command that stopped as asked
 // returns nil.

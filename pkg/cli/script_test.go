@@ -125,7 +125,7 @@ func failCommand(app *cli.App) *ffcli.Command {
 		case "plain":
 			return errors.New("read schema: 404 Not Found\nand more")
 		case "hint":
-			err := cli.WithHint(sysexits.Errorf(sysexits.NoPerm, "log in: 401"), "grant the permission")
+			err := sysexits.WithHint(sysexits.Errorf(sysexits.NoPerm, "log in: 401"), "grant the permission")
 			return fmt.Errorf("start: %w", err)
 		case "levels":
 			app.Log.Debug("at debug")

@@ -163,7 +163,7 @@ func (app *App) checkStdout() error {
 	return errClosed
 }
 
-var errClosed = WithHint(sysexits.Wrap(sysexits.IOErr, errors.New("standard output is closed")),
+var errClosed = sysexits.WithHint(sysexits.Wrap(sysexits.IOErr, errors.New("standard output is closed")),
 	"if nobody is to read it, say >/dev/null")
 
 // sameOpenFile asks kcmp(2); where that is not allowed the answer is no.

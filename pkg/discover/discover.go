@@ -6,7 +6,6 @@ package discover
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"sf2loki/pkg/pubsub"
 	"sf2loki/pkg/salesforce"
 	"sf2loki/pkg/sobject"
+	"sf2loki/pkg/sysexits"
 )
 
 // The kinds of what there is.
@@ -166,7 +166,7 @@ func (cfg *Config) subscribe(ctx context.Context, things []*Thing) error {
 			things[i].CanSubscribe = ptr(why == nil)
 		}
 		if why != nil {
-			things[i].Error, things[i].Hint = why.Error(), hint(why)
+			things[i].Error, things[i].Hint = why.Error(), sysexits.Hint(why)
 		}
 	}
 	if err != nil {
@@ -237,8 +237,7 @@ func emitAll(emit func(*Thing) error, things ...*Thing) error {
 }
 
 func (t *Thing) refuse(err error) {
-	t.Granted, t.Error = ptr(false), err.Error()
-	t.Hint = hint(err)
+	t.Granted, t.Error, t.Hint = ptr(false), err.Error(), sysexits.Hint(err)
 }
 
 // countFiles counts the files of an interval; without one, in an org that does
@@ -347,7 +346,7 @@ func objects(ctx context.Context, cfg *Config, all []sobjectName, emit func(*Thi
 			if !concerns(err) {
 				return err
 			}
-			t.Error, t.Hint = err.Error(), hint(err)
+			t.Error, t.Hint = err.Error(), sysexits.Hint(err)
 		}
 		if err := emit(&t); err != nil {
 			return err
@@ -364,12 +363,4 @@ func concerns(err error) bool {
 		return false
 	}
 	return true
-}
-
-func hint(err error) string {
-	var h interface{ Hint() string }
-	if errors.As(err, &h) {
-		return h.Hint()
-	}
-	return ""
 }

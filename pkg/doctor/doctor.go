@@ -6,7 +6,6 @@ package doctor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -147,13 +146,9 @@ func (d *doctor) found(check string, level Level, detail, cure string) {
 
 // refused is an error that was found.
 func (d *doctor) refused(check string, level Level, err error) {
-	f := Finding{Check: check, Level: level, Detail: strings.TrimPrefix(err.Error(), check+": "), Code: sysexits.TempFail}
+	f := Finding{Check: check, Level: level, Detail: strings.TrimPrefix(err.Error(), check+": "), Cure: sysexits.Hint(err), Code: sysexits.TempFail}
 	if sysexits.Coded(err) {
 		f.Code = sysexits.Of(err)
-	}
-	var h interface{ Hint() string }
-	if errors.As(err, &h) {
-		f.Cure = h.Hint()
 	}
 	d.add(f)
 }

@@ -218,7 +218,7 @@ func (l *listing) run(ctx context.Context, s *selection, text func(*selection) s
 		return err
 	}
 	if s.interval == Hourly {
-		return feed.WithHint(sysexits.Errorf(sysexits.Config, "this org shows no hourly event log files: %w", err),
+		return sysexits.WithHint(sysexits.Errorf(sysexits.Config, "this org shows no hourly event log files: %w", err),
 			"use --interval Daily, or have hourly event log files switched on for the org and View Event Log Files granted to the user")
 	}
 	l.plain.Store(true)

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"sf2loki/pkg/feed"
 	"sf2loki/pkg/sysexits"
 )
 
@@ -118,7 +117,7 @@ func (s *Source) spell(ctx context.Context) ([]string, error) {
 	for i, name := range names {
 		at := slices.IndexFunc(known, func(k string) bool { return strings.EqualFold(k, name) })
 		if at < 0 {
-			return nil, feed.WithHint(sysexits.Errorf(sysexits.Config, "this org knows no event type %q", name), Nearest(known, name))
+			return nil, sysexits.WithHint(sysexits.Errorf(sysexits.Config, "this org knows no event type %q", name), Nearest(known, name))
 		}
 		names[i] = known[at]
 	}

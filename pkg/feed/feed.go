@@ -67,20 +67,6 @@ func Status(err error) int {
 	return 0
 }
 
-// Hinted is an error with its cure.
-type Hinted struct {
-	error
-	hint string
-}
-
-// WithHint adds to err what the user can do about it.
-func WithHint(err error, hint string) error { return &Hinted{err, hint} }
-
-func (h *Hinted) Unwrap() error { return h.error }
-
-// Hint is the cure, for who prints the error.
-func (h *Hinted) Hint() string { return h.hint }
-
 // Window bounds the times of rows or files: Since is in it, Until is not. A zero
 // time bounds nothing.
 type Window struct{ Since, Until time.Time }

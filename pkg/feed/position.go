@@ -84,7 +84,7 @@ func Ahead(at, now time.Time) error {
 	if at.Sub(now) < 24*time.Hour {
 		return nil
 	}
-	return WithHint(sysexits.Errorf(sysexits.Config, "the position %s lies in the future", DateTime(at.UnixNano())),
+	return sysexits.WithHint(sysexits.Errorf(sysexits.Config, "the position %s lies in the future", DateTime(at.UnixNano())),
 		"ckpt set gives it another time, ckpt rm forgets it")
 }
 

@@ -166,10 +166,8 @@ func (e *Engine) runsError() error {
 	case len(runs.open) > 0:
 		return sysexits.Errorf(sysexits.TempFail, "the input is incomplete: %s never told its end", runs.open[0].Program)
 	case e.in.ended && e.in.bytes == 0 && !e.cfg.AllowEmpty:
-		return &hintError{
-			sysexits.Errorf(sysexits.TempFail, "the input is empty: what writes it did not begin"),
-			"--allow-empty says that it may be",
-		}
+		return sysexits.WithHint(sysexits.Errorf(sysexits.TempFail, "the input is empty: what writes it did not begin"),
+			"--allow-empty says that it may be")
 	}
 	return nil
 }

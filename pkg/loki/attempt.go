@@ -321,19 +321,6 @@ func (e *Engine) checkPatience(now time.Duration) {
 	e.fail(giveUpError(v, code, now-e.failingSince))
 }
 
-// hintError is an error with advice, as the commands print it.
-type hintError struct {
-	error
-	hint string
-}
-
-func (h *hintError) Unwrap() error { return h.error }
-func (h *hintError) Hint() string  { return h.hint }
-
 func giveUpError(v *Verdict, code sysexits.Code, after time.Duration) error {
-	err := sysexits.Errorf(code, "push: no success for %s: %s", after.Round(time.Second), v)
-	if v.Hint != "" {
-		return &hintError{err, v.Hint}
-	}
-	return err
+	return sysexits.WithHint(sysexits.Errorf(code, "push: no success for %s: %s", after.Round(time.Second), v), v.Hint)
 }

@@ -110,7 +110,7 @@ func breakerError(k *breaker, f *fault, stops bool) error {
 		why = fmt.Sprintf("status %d", f.status)
 	}
 	err := sysexits.Errorf(sysexits.Config, "stopped by the breaker: %s refused as %s: %s", what, f.reason, why)
-	return &hintError{err, breakerCure(f.reason) + "; --breaker=false goes on all the same"}
+	return sysexits.WithHint(err, breakerCure(f.reason)+"; --breaker=false goes on all the same")
 }
 
 // breakerCure says what helps against a reason.

@@ -13,6 +13,7 @@ import (
 	"sf2loki/pkg/pubsub/eventbus"
 	"sf2loki/pkg/record"
 	"sf2loki/pkg/shape"
+	"sf2loki/pkg/sysexits"
 	"sf2loki/pkg/tally"
 )
 
@@ -292,7 +293,7 @@ func (e *emitter) decoding(ctx context.Context, id string) (*decoding, error) {
 	case errors.As(err, &unusable):
 		return nil, &undecodable{reasonSchema, err}
 	case errors.As(err, &f) && f.do == leave:
-		return nil, &topicError{e.topic, coded(f.exit, fmt.Errorf("schema %s: %w", id, f.err)), f.hint}
+		return nil, &topicError{e.topic, sysexits.WithHint(sysexits.Wrap(f.exit, fmt.Errorf("schema %s: %w", id, f.err)), f.hint)}
 	case errors.As(err, &f):
 		return nil, f.fatal()
 	case err != nil:

@@ -148,7 +148,7 @@ func (f *follower) decide(end ending, row *series) (time.Duration, error) {
 			return 0, f.lose(end)
 		}
 	case leave:
-		return 0, &topicError{f.topic, coded(end.exit, end.err), end.hint}
+		return 0, &topicError{f.topic, end.fatal()}
 	case abort:
 		return 0, end.fatal()
 	}
@@ -185,11 +185,11 @@ type gap struct {
 func (f *follower) lose(end ending) error {
 	at := f.position()
 	if len(at.id) == 0 {
-		return &hinted{sysexits.Errorf(sysexits.Software, "topic %s: %w, although the stream began at no position", f.topic, end.err), ""}
+		return sysexits.Errorf(sysexits.Software, "topic %s: %w, although the stream began at no position", f.topic, end.err)
 	}
 	if f.s.cfg.Lost == LostFail {
-		return &hinted{sysexits.Errorf(sysexits.Config, "topic %s: Salesforce refuses the position %s: %w", f.topic, at, end.err),
-			"events are kept for 72 hours; ckpt set STORE KEY earliest reads all that is left"}
+		return sysexits.WithHint(sysexits.Errorf(sysexits.Config, "topic %s: Salesforce refuses the position %s: %w", f.topic, at, end.err),
+			"events are kept for 72 hours; ckpt set STORE KEY earliest reads all that is left")
 	}
 	g := &gap{Kind: "pubsub_span", Topic: f.topic, After: at.String(), Resumed: f.s.cfg.Lost, why: end.err.Error()}
 	f.s.log.Error("Salesforce refuses the position: events may be missing", "topic", f.topic, "after", g.After, "from", f.s.cfg.Lost, "err", end.err)

@@ -23,7 +23,6 @@ import (
 	"sf2loki/pkg/pubsub/eventbus"
 	"sf2loki/pkg/salesforce"
 	"sf2loki/pkg/shape"
-	"sf2loki/pkg/sysexits"
 )
 
 // API is what the source needs of the org's client.
@@ -392,13 +391,7 @@ func (s *Source) full() bool { return s.cfg.MaxEvents > 0 && s.ended.Add(1) == s
 type topicError struct {
 	topic string
 	err   error
-	hint  string
 }
 
 func (e *topicError) Error() string { return fmt.Sprintf("topic %s: %v", e.topic, e.err) }
 func (e *topicError) Unwrap() error { return e.err }
-
-// Hint is the cure, for who prints the error.
-func (e *topicError) Hint() string { return e.hint }
-
-func coded(code sysexits.Code, err error) error { return sysexits.Wrap(code, err) }

@@ -3,7 +3,6 @@ package pubsub
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -42,7 +41,7 @@ func (l TopicList) Check() error {
 	}
 	for _, name := range l.explicit() {
 		if !topicName.MatchString(name) {
-			return &hinted{sysexits.Errorf(sysexits.Usage, "topic %q: a topic is /event/NAME or /data/NAME", name), suggest(name)}
+			return sysexits.WithHint(sysexits.Errorf(sysexits.Usage, "topic %q: a topic is /event/NAME or /data/NAME", name), suggest(name))
 		}
 		if matchAny(l.Exclude, name) {
 			return sysexits.Errorf(sysexits.Usage, "topic %q is both named and excluded", name)
@@ -212,7 +211,7 @@ func (s *Source) firstTopics(ctx context.Context) ([]string, error) {
 		if slices.Contains(s.cfg.Topics.Names, everything) {
 			hint = hintLicence
 		}
-		return nil, &hinted{sysexits.Errorf(sysexits.Config, "no topic of this org fits %q", s.cfg.Topics.Names), hint}
+		return nil, sysexits.WithHint(sysexits.Errorf(sysexits.Config, "no topic of this org fits %q", s.cfg.Topics.Names), hint)
 	}
 	s.warnTwice(kept)
 	return kept, nil
@@ -264,15 +263,10 @@ func (s *Source) checkTopic(ctx context.Context, topic string) error {
 	})
 	switch {
 	case f != nil:
-		err := f.fatal()
-		var h interface{ Hint() string }
-		hint := ""
-		if errors.As(err, &h) {
-			hint = h.Hint()
-		}
-		return &topicError{topic, err, hint}
+		return &topicError{topic, f.fatal()}
 	case !info.CanSubscribe:
-		return &topicError{topic, sysexits.Errorf(sysexits.NoPerm, "the user may not subscribe to it"), verdicts["subscription.topic.cannot.subscribe"].hint}
+		v := verdicts["subscription.topic.cannot.subscribe"]
+		return &topicError{topic, sysexits.WithHint(sysexits.Errorf(v.exit, "the user may not subscribe to it"), v.hint)}
 	}
 	return nil
 }

@@ -178,16 +178,5 @@ func (f failure) fatal() error {
 	if code == 0 {
 		code = sysexits.TempFail
 	}
-	return &hinted{coded(code, f.err), f.hint}
+	return sysexits.WithHint(sysexits.Wrap(code, f.err), f.hint)
 }
-
-// hinted is an error with its cure.
-type hinted struct {
-	error
-	hint string
-}
-
-func (h *hinted) Unwrap() error { return h.error }
-
-// Hint is the cure, for who prints the error.
-func (h *hinted) Hint() string { return h.hint }

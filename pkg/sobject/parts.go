@@ -44,7 +44,7 @@ func inParts(names []string, field string) selection {
 func noParts(name string, refusal error) error {
 	var why *salesforce.Error // without the status that it had by itself
 	errors.As(refusal, &why)
-	return feed.WithHint(sysexits.Errorf(sysexits.Config, "object %s: a query for all of its fields would be too long, and it does not take FIELDS(ALL): %w", name, why),
+	return sysexits.WithHint(sysexits.Errorf(sysexits.Config, "object %s: a query for all of its fields would be too long, and it does not take FIELDS(ALL): %w", name, why),
 		"rows of Big Objects have no Ids by which their fields could be asked for in parts; try another --api-version")
 }
 

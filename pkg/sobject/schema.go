@@ -75,7 +75,7 @@ func learn(ctx context.Context, api API, o Object) (*schema, error) {
 		s.selects = []selection{{list: "FIELDS(ALL)", limit: fewest}}
 		return s, nil
 	case feed.Judge(err) == feed.Gone && err != nil:
-		return nil, feed.WithHint(sysexits.Errorf(sysexits.Config, "object %s: %w", o.Name, err),
+		return nil, sysexits.WithHint(sysexits.Errorf(sysexits.Config, "object %s: %w", o.Name, err),
 			"it does not exist, or the user or the org has no right to it; sf-pull discover shows what there is")
 	case err != nil:
 		return nil, fmt.Errorf("describe %s: %w", o.Name, err)
@@ -88,7 +88,7 @@ func learn(ctx context.Context, api API, o Object) (*schema, error) {
 		s.name = d.Name
 	}
 	if d.Queryable != nil && !*d.Queryable {
-		return nil, feed.WithHint(sysexits.Errorf(sysexits.Config, "object %s cannot be queried", s.name),
+		return nil, sysexits.WithHint(sysexits.Errorf(sysexits.Config, "object %s cannot be queried", s.name),
 			"streams have a stored twin under another name: sf-pull discover shows which can be queried")
 	}
 	if err := s.chooseField(o, &d); err != nil {
@@ -121,7 +121,7 @@ func (s *schema) chooseField(o Object, d *description) error {
 	if len(times) == 0 {
 		return err
 	}
-	return feed.WithHint(err, "name one as --object "+s.name+":FIELD: "+strings.Join(times, ", "))
+	return sysexits.WithHint(err, "name one as --object "+s.name+":FIELD: "+strings.Join(times, ", "))
 }
 
 // selections are the ways to ask for all fields, the best first: by the group

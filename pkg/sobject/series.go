@@ -8,6 +8,7 @@ import (
 
 	"sf2loki/pkg/feed"
 	"sf2loki/pkg/salesforce"
+	"sf2loki/pkg/sysexits"
 	"sf2loki/pkg/tally"
 )
 
@@ -236,7 +237,7 @@ func (t *series) note(ctx context.Context, err error) {
 	if t.failures >= 3 {
 		say = t.src.log.Error
 	}
-	say("object waits", "object", name, "failures", t.failures, "err", err, "hint", hint(err))
+	say("object waits", "object", name, "failures", t.failures, "err", err, "hint", sysexits.Hint(err))
 }
 
 func (t *series) countRefusal(refused bool) {
@@ -250,14 +251,6 @@ func (t *series) countRefusal(refused bool) {
 			t.src.refused--
 		}
 	}
-}
-
-func hint(err error) string {
-	var h interface{ Hint() string }
-	if errors.As(err, &h) {
-		return h.Hint()
-	}
-	return ""
 }
 
 // queryFailed counts a query that failed.

@@ -77,3 +77,30 @@ func Coded(err error) bool {
 	var c *coded
 	return errors.As(err, &c)
 }
+
+type hinted struct {
+	error
+	hint string
+}
+
+func (h *hinted) Unwrap() error { return h.error }
+func (h *hinted) Hint() string  { return h.hint }
+
+// WithHint adds to err what the user can do about it. A nil err stays nil, and
+// an empty hint adds nothing.
+func WithHint(err error, hint string) error {
+	if err == nil || hint == "" {
+		return err
+	}
+	return &hinted{err, hint}
+}
+
+// Hint is what the user can do about err, as WithHint or a method Hint of an
+// error in its chain tells; empty: nothing is known.
+func Hint(err error) string {
+	var h interface{ Hint() string }
+	if errors.As(err, &h) {
+		return h.Hint()
+	}
+	return ""
+}
