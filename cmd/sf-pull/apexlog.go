@@ -67,7 +67,7 @@ func (f *apexlogFlags) run(ctx context.Context, p *pull) error {
 		plan, err := source.Plan(ctx, f.maxAge)
 		return f.print(p.app, plan, err)
 	}
-	observe(p.app, apexlog.SourceLabel, source.Stats().Totals, func(s *cli.Samples, t tally.Totals) {
+	observe(p.app, apexlog.SourceLabel, source.Stats(), func(s *cli.Samples, t tally.Totals) {
 		collectRows(s, apexlog.SourceLabel, t)
 		collectBodies(s, t)
 	})

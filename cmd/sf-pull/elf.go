@@ -147,7 +147,7 @@ func (f *elfFlags) pullFiles(ctx context.Context, p *pull) error {
 		plan, err := source.Plan()
 		return f.print(p.app, plan, err)
 	}
-	observe(p.app, elfSource, source.Stats().Totals, collectFiles)
+	observe(p.app, elfSource, source.Stats(), collectFiles)
 	defer watch(p.app, source.Stats().Totals, source.Progress())()
 	return source.Pull(ctx)
 }
@@ -177,7 +177,7 @@ func (f *elfFlags) pullOrg(ctx context.Context, p *pull) error {
 		plan, err := source.Plan(ctx, f.maxAge)
 		return f.print(p.app, plan, err)
 	}
-	observe(p.app, elfSource, source.Stats().Totals, collectFiles)
+	observe(p.app, elfSource, source.Stats(), collectFiles)
 	defer watch(p.app, source.Stats().Totals, source.Progress())()
 	return source.Pull(ctx)
 }

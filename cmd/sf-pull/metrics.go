@@ -14,8 +14,11 @@ import (
 const elfSource = "eventlogfile"
 
 // observe has the counters of a source in the metrics, the status snapshot and
-// the account. more adds the metrics of this source alone.
-func observe(app *cli.App, source string, totals func() tally.Totals, more func(s *cli.Samples, t tally.Totals)) {
+// the account, and its failures in the readiness. more adds the metrics of this
+// source alone.
+func observe(app *cli.App, source string, stats *tally.Stats, more func(s *cli.Samples, t tally.Totals)) {
+	totals := stats.Totals
+	app.OnReady(stats.Ready) // from here on it is logged in
 	app.Metrics.Collect(func(s *cli.Samples) {
 		t := totals()
 		collect(s, source, t)

@@ -88,7 +88,7 @@ func (f *objectsFlags) run(ctx context.Context, p *pull) error {
 		plan, err := source.Plan(ctx, f.maxAge)
 		return f.print(p.app, plan, err)
 	}
-	observe(p.app, sobject.SourceLabel, source.Stats().Totals, func(s *cli.Samples, t tally.Totals) { collectRows(s, sobject.SourceLabel, t) })
+	observe(p.app, sobject.SourceLabel, source.Stats(), func(s *cli.Samples, t tally.Totals) { collectRows(s, sobject.SourceLabel, t) })
 	return source.Pull(ctx)
 }
 

@@ -8,7 +8,7 @@ import (
 
 // observePubsub observes the source, whose status shows its topics too.
 func observePubsub(app *cli.App, stats *pubsub.Stats) {
-	observe(app, pubsub.SourceLabel, stats.Stats.Totals, func(s *cli.Samples, _ tally.Totals) { collectTopics(s, stats.Totals()) })
+	observe(app, pubsub.SourceLabel, stats.Stats, func(s *cli.Samples, _ tally.Totals) { collectTopics(s, stats.Totals()) })
 	app.OnUSR1(func() any { return stats.Totals() })
 }
 

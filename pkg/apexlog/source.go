@@ -113,6 +113,7 @@ func (s *Source) Pull(ctx context.Context) error {
 		begin := time.Now()
 		err := s.cycle(ctx)
 		s.note(ctx, err)
+		s.stats.Failing("the pass over debug logs", err)
 		s.cfg.Shape.WarnMissing(s.log)
 		if ctx.Err() != nil || !s.cfg.Follow || err != nil && !temporary(err) {
 			return s.final(ctx, err)

@@ -326,6 +326,9 @@ func TestBodyFails(t *testing.T) { // #93
 			if !strings.Contains(b.doc["apexlog"], `"failing":{"id":"`+ids[1]+`","since":"2026-07-03T12:00:00Z"}`) {
 				t.Fatalf("hour %d: position %s", hour, b.doc["apexlog"])
 			}
+			if why := b.last.Stats().Totals().Failing["the pass over debug logs"]; why == "" { // #17, peers 49
+				t.Error("nothing says that it fails")
+			}
 			if len(b.org.Requests(ids[2]+"/Body")) != before {
 				t.Fatal("a later log has been asked for")
 			}

@@ -102,6 +102,7 @@ func (s *Source) Pull(ctx context.Context) error {
 		begin := time.Now()
 		err := s.cycle(ctx)
 		s.passed(time.Since(begin))
+		s.stats.Failing("the pass over event log files", err)
 		if ctx.Err() != nil || !s.cfg.Follow || fatal(err) {
 			return s.final(ctx, err)
 		}

@@ -78,6 +78,9 @@ func TestHoldBack(t *testing.T) { // C2
 	b.org.Fault(first+"/LogFile", sftest.Fault{Status: 500, Times: -1})
 	wantCode(t, b.pull("Login", "API"), sysexits.TempFail)
 	b.wantRows(3) // the other type is not held back
+	if why := b.last.Stats().Totals().Failing["the pass over event log files"]; !strings.Contains(why, "1 of 2 event types are not done") { // #17, peers 49
+		t.Errorf("failing because of %q", why)
+	}
 	token := b.doc["eventlogfile:Login"]
 	if !strings.Contains(token, `"failing":{"id":"`+first+`","since":"2026-07-03T12:00:00Z"}`) {
 		t.Errorf("token %s", token)
@@ -87,6 +90,9 @@ func TestHoldBack(t *testing.T) { // C2
 		t.Fatal(err)
 	}
 	b.wantRows(12)
+	if f := b.last.Stats().Totals().Failing; len(f) != 0 {
+		t.Errorf("failing are %v", f)
+	}
 	if !strings.HasPrefix(b.rows()[0].Origin, first) || strings.Contains(b.doc["eventlogfile:Login"], "failing") {
 		t.Errorf("origin %s, token %s", b.rows()[0].Origin, b.doc["eventlogfile:Login"])
 	}

@@ -112,6 +112,7 @@ func (f *follower) run(ctx context.Context) error {
 		}
 		row.failures++
 		f.count(func(c *TopicCount) { c.Reconnects, c.Failing = c.Reconnects+1, end.err.Error() })
+		f.s.stats.Failing("topic "+f.topic, end.err)
 		pause, err := f.decide(end, row)
 		if err != nil {
 			return err
@@ -265,6 +266,7 @@ func (f *follower) receive(ctx context.Context, st stream, watchdog *time.Timer)
 		if !lively {
 			lively = true
 			f.count(func(c *TopicCount) { c.Failing = "" })
+			f.s.stats.Failing("topic "+f.topic, nil)
 		}
 		watchdog.Stop()
 		f.arrived(r)

@@ -259,6 +259,7 @@ func (r *run) ended(f *follower, err error) {
 		return
 	}
 	s.stats.topic(f.topic, func(c *TopicCount) { c.GivenUp = gone.Error() })
+	s.stats.Failing("topic "+f.topic, nil) // it is not tried any more
 	f.givenUp.Store(true)
 	s.mu.Lock()
 	if r.given == nil {

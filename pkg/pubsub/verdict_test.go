@@ -330,3 +330,36 @@ func TestJudgeWordsOneLine(t *testing.T) {
 		t.Errorf("%q", f.err)
 	}
 }
+
+// A topic that is only tried again is not ready, until something comes.
+func TestReadiness(t *testing.T) { // #17, peers 49
+	for name, fault := range map[string]sftest.BusFault{
+		"down": {Times: -1, Code: "UNAVAILABLE"},
+		"ends": {Times: -1, End: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, sftest.BusConfig{}, func(r *rig) {
+				r.define()
+				r.publish(0, 3)
+				r.bus.Fault("Subscribe", fault)
+				run := r.start()
+				time.Sleep(minutes(10))
+				synctest.Wait()
+				if err := run.Stats().Ready(); err != nil {
+					t.Errorf("after ten minutes: %v", err)
+				}
+				time.Sleep(minutes(10))
+				synctest.Wait()
+				if err := run.Stats().Ready(); err == nil || !strings.HasPrefix(err.Error(), "topic "+order+" has failed for 20m") {
+					t.Errorf("after twenty minutes: %v", err)
+				}
+				r.bus.ClearFaults()
+				r.out.waitEvents(3)
+				if err := run.Stats().Ready(); err != nil {
+					t.Errorf("when events come: %v", err)
+				}
+				run.end()
+			})
+		})
+	}
+}

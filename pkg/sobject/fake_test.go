@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -231,9 +232,12 @@ func TestFollowThrottled(t *testing.T) { // one object's refusal for the org's l
 func TestFollowRefused(t *testing.T) { // one object may be refused; all is the end
 	synctest.Test(t, func(t *testing.T) {
 		api := &calls{made: map[string][]time.Time{}, err: map[string]error{"A": refusal(salesforce.KindType)}}
-		_, stop := following(t, api, "A", "B")
+		s, stop := following(t, api, "A", "B")
 		time.Sleep(31 * time.Minute)
 		synctest.Wait()
+		if err := s.Stats().Ready(); err == nil || !strings.HasPrefix(err.Error(), "object A has failed for ") { // #17, peers 49
+			t.Errorf("not ready because of: %v", err)
+		}
 		if a, b := api.number("A"), api.number("B"); a < 6 || b < 6 {
 			t.Errorf("%d and %d polls", a, b)
 		}

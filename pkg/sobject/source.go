@@ -263,6 +263,7 @@ func (t *series) turn(ctx context.Context, slots chan struct{}) (time.Duration, 
 	took := time.Since(begin)
 	<-slots
 	t.src.passed(t)
+	t.src.stats.Failing("object "+t.obj.Name, err)
 	wait := jitter(t.poll())
 	if err == nil {
 		return max(wait-took, 0), nil

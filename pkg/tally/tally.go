@@ -4,6 +4,7 @@
 package tally
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -68,6 +69,7 @@ type Totals struct {
 	Throttled      int64              `json:"throttled"`
 	Cycle          time.Duration      `json:"cycle_ns,omitempty"` // the last one
 	Waiting        map[string]string  `json:"waiting,omitempty"`  // event type held back: why
+	Failing        map[string]string  `json:"failing,omitempty"`  // what has failed the last time: why
 }
 
 // Beyond most event types, which is more than an org has, all others share a
@@ -81,17 +83,27 @@ const (
 
 // Stats are the counters of a run. They are safe for concurrent use.
 type Stats struct {
-	mu    sync.Mutex
-	types map[string]*Count
-	t     Totals
+	mu      sync.Mutex
+	types   map[string]*Count
+	t       Totals
+	failing map[string]failure // by what fails
 }
+
+// failure is what has failed again and again, and since when.
+type failure struct {
+	since time.Time
+	why   string
+}
+
+// unreadyAfter is for how long something may fail before a source is not ready.
+const unreadyAfter = 15 * time.Minute
 
 // New returns counters at zero.
 func New() *Stats {
 	return &Stats{types: map[string]*Count{}, t: Totals{
 		Letters: map[string]Letters{}, PollErrors: map[string]int64{}, Stalls: map[string]int64{},
 		DownloadErrors: map[string]int64{}, BodiesSkipped: map[string]int64{}, Waiting: map[string]string{},
-	}}
+	}, failing: map[string]failure{}}
 }
 
 // Totals returns a copy of the counters.
@@ -101,6 +113,10 @@ func (s *Stats) Totals() Totals {
 	t := s.t
 	t.Letters, t.PollErrors, t.Stalls = maps.Clone(t.Letters), maps.Clone(t.PollErrors), maps.Clone(t.Stalls)
 	t.DownloadErrors, t.BodiesSkipped, t.Waiting = maps.Clone(t.DownloadErrors), maps.Clone(t.BodiesSkipped), maps.Clone(t.Waiting)
+	t.Failing = map[string]string{}
+	for what, f := range s.failing {
+		t.Failing[what] = f.why
+	}
 	for _, c := range s.types {
 		t.Types = append(t.Types, *c)
 	}
@@ -141,4 +157,38 @@ func (s *Stats) Change(fn func(t *Totals)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	fn(&s.t)
+}
+
+// Failing notes how the latest attempt at part of the work, as a topic, has
+// ended: a nil error ends what was failing.
+func (s *Stats) Failing(what string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err == nil {
+		delete(s.failing, what)
+		return
+	}
+	f, ok := s.failing[what]
+	if !ok {
+		f.since = time.Now()
+	}
+	f.why = err.Error()
+	s.failing[what] = f
+}
+
+// Ready is an error when part of the work has failed for too long to be called
+// well: a source that only tries again is no healthy one.
+func (s *Stats) Ready() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	longest, what := unreadyAfter, ""
+	for name, f := range s.failing {
+		if d := time.Since(f.since); d > longest || d == longest && (what == "" || name < what) {
+			longest, what = d, name
+		}
+	}
+	if what == "" {
+		return nil
+	}
+	return fmt.Errorf("%s has failed for %s: %s", what, longest.Round(time.Second), s.failing[what].why)
 }

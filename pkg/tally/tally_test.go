@@ -1,9 +1,12 @@
 package tally
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 func TestStats(t *testing.T) {
@@ -46,4 +49,35 @@ func TestManyTypes(t *testing.T) {
 	if len(types) != most || sum != 5*most+1 {
 		t.Errorf("%d types, %d events", len(types), sum)
 	}
+}
+
+// What only fails is no healthy source, however often it is tried (#17, peers 49).
+func TestReady(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New()
+		s.Failing("topic A", errors.New("refused"))
+		s.Failing("topic B", nil)
+		time.Sleep(time.Minute)
+		s.Failing("topic B", errors.New("busy"))
+		s.Failing("topic A", errors.New("refused again"))
+		time.Sleep(unreadyAfter - time.Minute - time.Second)
+		if err := s.Ready(); err != nil {
+			t.Errorf("too early: %v", err)
+		}
+		time.Sleep(time.Second)
+		if err := s.Ready(); err == nil || err.Error() != "topic A has failed for 15m0s: refused again" {
+			t.Errorf("not ready because of: %v", err)
+		}
+		if f := s.Totals().Failing; len(f) != 2 || f["topic B"] != "busy" {
+			t.Errorf("failing are %v", f)
+		}
+		s.Failing("topic A", nil)
+		if err := s.Ready(); err != nil {
+			t.Errorf("it works again: %v", err)
+		}
+		time.Sleep(time.Hour)
+		if err := s.Ready(); err == nil || !strings.HasPrefix(err.Error(), "topic B has failed for 1h14m0s") {
+			t.Errorf("not ready because of: %v", err)
+		}
+	})
 }
