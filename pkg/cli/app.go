@@ -96,9 +96,6 @@ func (app *App) Run(args []string, newRoot func(app *App) *ffcli.Command) sysexi
 	ctx := app.watchSignals() // first: a signal before that kills without a word
 	root := newRoot(app)
 	app.addCompletion(root)
-	if err := app.checkStdout(); err != nil {
-		return app.finish(err, nil)
-	}
 	inv, err := pick(root, args)
 	if inv.version {
 		return app.finish(app.printVersion(), nil)
@@ -112,6 +109,9 @@ func (app *App) Run(args []string, newRoot func(app *App) *ffcli.Command) sysexi
 	}
 	runLine := app.runLines[chosen]
 	if runLine != nil {
+		if err := app.checkStdout(); err != nil {
+			return app.finish(err, nil)
+		}
 		if err := runLine(nil); err != nil {
 			return app.finish(err, nil)
 		}
@@ -253,7 +253,8 @@ func (app *App) OnReady(fn func() error) {
 // OnRun has fn called as the first and the last thing of a run of cmd, before
 // flags are parsed (status nil) and with the exit status: there sf-pull,
 // loki-push and dl-replay cat write their run lines. Help and version are no
-// runs. The root's is called when the arguments name no command.
+// runs. The root's is called when the arguments name no command. Such a command
+// does not begin without a standard output, as its stream would be lost.
 func (app *App) OnRun(cmd *ffcli.Command, fn func(status *int) error) { app.runLines[cmd] = fn }
 
 // KnownEnv names environment variables that the program reads by itself, so

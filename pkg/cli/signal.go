@@ -143,7 +143,10 @@ func (app *App) WatchStdout(ctx context.Context) context.Context {
 // checkStdout finds a standard output that was closed at the start. Go's
 // runtime has then opened /dev/null for reading and writing in its place; a
 // shell's >/dev/null is for writing only. When another standard stream is the
-// same open file, somebody put it there on purpose, as daemon(3) does.
+// same open file, somebody put it there on purpose, as daemon(3) does. One
+// that somebody put there alone looks like the runtime's in all that the
+// kernel tells, so this is for commands whose stream would be lost; it spares
+// those that are run for their status or their work.
 func (app *App) checkStdout() error {
 	fd := int(app.Stdout.Fd())
 	var out, null unix.Stat_t
@@ -164,7 +167,8 @@ func (app *App) checkStdout() error {
 }
 
 var errClosed = sysexits.WithHint(sysexits.Wrap(sysexits.IOErr, errors.New("standard output is closed")),
-	"if nobody is to read it, say >/dev/null")
+	"if nobody is to read it, let a shell say >/dev/null, or open that for writing only: "+
+		"for reading and writing, as Python's DEVNULL and Node's 'ignore' are, it cannot be told from a closed one")
 
 // sameOpenFile asks kcmp(2); where that is not allowed the answer is no.
 func sameOpenFile(a, b int) bool {
