@@ -36,7 +36,7 @@ var bad = []struct {
 		why: "only commands know flags, environment and exit",
 	},
 	{
-		packages: []string{"pkg/sysexits", "pkg/fdio", "pkg/atomicfile", "pkg/backoff"},
+		packages: []string{"pkg/sysexits", "pkg/fdio", "pkg/atomicfile", "pkg/backoff", "pkg/httpguard"},
 		imports:  []string{"pkg/..."},
 		why:      "a leaf imports nothing of the project",
 	},

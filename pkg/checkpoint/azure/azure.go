@@ -133,7 +133,9 @@ func (b *bucket) client(key string) (*blockblob.Client, error) {
 	if client, ok := b.clients[key]; ok {
 		return client, nil
 	}
-	options := &blockblob.ClientOptions{ClientOptions: policy.ClientOptions{Retry: policy.RetryOptions{MaxRetries: -1}}}
+	options := &blockblob.ClientOptions{ClientOptions: policy.ClientOptions{
+		Retry: policy.RetryOptions{MaxRetries: -1}, Transport: object.Client(nil),
+	}}
 	client, err := b.newClient(key, options)
 	if err != nil {
 		return nil, err
@@ -161,7 +163,9 @@ func (b *bucket) newClient(key string, options *blockblob.ClientOptions) (*block
 	case b.env.SASToken != "":
 		return wrapped(blockblob.NewClientWithNoCredential(where+"?"+strings.TrimPrefix(b.env.SASToken, "?"), options))
 	}
-	cred, err := azidentity.NewDefaultAzureCredential(nil)
+	cred, err := azidentity.NewDefaultAzureCredential(&azidentity.DefaultAzureCredentialOptions{
+		ClientOptions: policy.ClientOptions{Transport: options.Transport},
+	})
 	if err != nil {
 		return nil, sysexits.Errorf(sysexits.NoPerm, "no credentials for the container %s: %w", b.name, err)
 	}

@@ -40,6 +40,8 @@ func RunFaults(t *testing.T, name string, fresh func(t testing.TB) *Cloud, open 
 	t.Run("doctor", f.testDoctor)
 	t.Run("same content again", f.testSameAgain)
 	t.Run("no answer", f.testNoAnswer)
+	t.Run("redirects", f.testRedirect)
+	t.Run("answers without end", f.testEndless)
 	refusals = append(refusals,
 		Refusal{Trouble{Status: 403, Body: "<html>denied</html>"}, sysexits.NoPerm, "403"},
 		Refusal{Trouble{Status: 401}, sysexits.NoPerm, "401"},

@@ -43,7 +43,7 @@ func New(loc checkpoint.Location, emulator string) (checkpoint.Store, error) {
 		if !strings.Contains(emulator, "://") {
 			emulator = "http://" + emulator
 		}
-		b.base, b.made = strings.TrimRight(emulator, "/"), plainClient()
+		b.base, b.made = strings.TrimRight(emulator, "/"), object.Client(nil)
 	}
 	return object.New(loc.String(), b, key), nil
 }
@@ -155,19 +155,14 @@ func (b *bucket) client() (*http.Client, error) {
 		return b.made, nil
 	}
 	// The token source outlives this call, so it gets no context that ends.
-	ctx := context.WithValue(context.Background(), oauth2.HTTPClient, plainClient())
+	ctx := context.WithValue(context.Background(), oauth2.HTTPClient, object.Client(nil))
 	cred, err := google.FindDefaultCredentials(ctx, scope)
 	if err != nil {
 		return nil, sysexits.Errorf(sysexits.NoPerm, "no credentials for the bucket %s: %w", b.name, err)
 	}
-	b.made = plainClient()
-	b.made.Transport = &oauth2.Transport{Source: cred.TokenSource}
+	b.made = object.Client(nil)
+	b.made.Transport = &oauth2.Transport{Source: cred.TokenSource, Base: b.made.Transport}
 	return b.made, nil
-}
-
-// plainClient follows no redirect: a write that was sent elsewhere is none.
-func plainClient() *http.Client {
-	return &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
 func noAnswer(err error) error {

@@ -149,6 +149,11 @@ func (b *bucket) client(ctx context.Context) (*s3.Client, error) {
 		cfg.Region = "us-east-1" // what servers of one's own take
 	}
 	b.made = s3.NewFromConfig(cfg, func(o *s3.Options) {
+		// The library's own client takes the same, with AWS_CA_BUNDLE in it, but
+		// follows redirects and reads refusals whole.
+		if c, ok := cfg.HTTPClient.(*awshttp.BuildableClient); ok {
+			o.HTTPClient = object.Client(c.GetTransport())
+		}
 		if b.endpoint != "" {
 			o.BaseEndpoint, o.UsePathStyle = &b.endpoint, true
 		}

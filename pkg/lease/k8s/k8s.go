@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -22,6 +23,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"sf2loki/pkg/checkpoint"
+	"sf2loki/pkg/httpguard"
 	"sf2loki/pkg/lease"
 	"sf2loki/pkg/sysexits"
 )
@@ -180,12 +182,32 @@ func (b *Backend) connect() (rest.Interface, error) {
 	config.APIPath, config.GroupVersion = "/apis", &coordinationv1.SchemeGroupVersion
 	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
 	config.WarningHandler = rest.NoWarnings{}
-	client, err := rest.RESTClientFor(config)
+	client, err := restClient(config)
 	if err != nil {
 		return nil, sysexits.Wrap(sysexits.Config, fmt.Errorf("lease %s: %w", b, err))
 	}
 	b.client = client
 	return client, nil
+}
+
+// maxAnswer is far beyond any Lease.
+const maxAnswer = 4 << 20
+
+// restClient makes a client that does not take its token to where a redirect
+// leads, nor reads an answer without end.
+func restClient(config *rest.Config) (*rest.RESTClient, error) {
+	plain, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, err
+	}
+	careful := *plain
+	careful.CheckRedirect = httpguard.Stay
+	next := plain.Transport
+	if next == nil {
+		next = http.DefaultTransport
+	}
+	careful.Transport = httpguard.Bound(next, maxAnswer)
+	return rest.RESTClientForConfigAndClient(config, &careful)
 }
 
 // classify gives an error its exit status.
