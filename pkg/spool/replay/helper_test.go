@@ -65,7 +65,11 @@ func (l *logText) String() string {
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	return &bench{t: t, dir: t.TempDir(), log: &logText{}}
+	dir := filepath.Join(t.TempDir(), "spool")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return &bench{t: t, dir: dir, log: &logText{}}
 }
 
 // capturedFor is dead letter number n, of an event n seconds before noon.

@@ -23,39 +23,40 @@ func TestFates(t *testing.T) {
 		script   string
 		status   int
 		statuses string
+		warning  string // if there is one
 	}{
-		{"delivered", "all; ack 3 3 0 0", 0, "1:replayed 2:replayed 3:replayed"},
-		{"delivered one by one", "all; ack 1 1 0 0; ack 2 1 0 0; ack 3 1 0 0", 0, "1:replayed 2:replayed 3:replayed"},
-		{"delivered and told twice", "all; ack 3 3 0 0; ack 3 0 0 0", 0, "1:replayed 2:replayed 3:replayed"},
-		{"delivered in another order", "all; ack 3 1 0 0; ack 2 2 0 0", 0, "1:replayed 2:replayed 3:replayed"},
-		{"run lines among the acks", `all; echo '{"run":{"program":"p","run_id":"r"}}'; ack 3 3 0 0`, 0, "1:replayed 2:replayed 3:replayed"},
-		{"refused", "all; refuse 2 too_old; ack 3 2 1 0", 65, "1:replayed 2:failed:too_old 3:replayed"},
-		{"refused, and told before", "all; ack 3 2 1 0; refuse 2 too_old", 65, "1:replayed 2:failed:too_old 3:replayed"},
-		{"refused, and nothing else told", "all; refuse 2 too_old", 65, "1:new 2:failed:too_old 3:new"},
-		{"refused after it was called delivered", "all; ack 3 3 0 0; until_replayed 3; refuse 2 too_old", 65, "1:replayed 2:failed:too_old 3:replayed"},
-		{"cut in two, and both refused", "all; refuse 2 oversized; refuse 2 oversized; ack 3 2 2 0", 65, "1:replayed 2:failed:oversized 3:replayed"},
-		{"refused without its number", `all; refuse_id "$ID2" too_old; ack 3 2 1 0`, 65, "1:replayed 2:failed:too_old 3:replayed"},
-		{"refused under a number that is none", `all; refuse 4 too_old; ack 3 3 0 0`, 0, "1:replayed 2:replayed 3:replayed r:failed:too_old"},
-		{"none of those sent came back", "all; refuse_id beef too_old; ack 3 3 0 0", 0, "1:replayed 2:replayed 3:replayed r:failed:too_old"},
-		{"captured where nobody looks", "all; ack 3 2 1 0", 75, "1:new 2:new 3:new"},
-		{"dropped", "all; ack 3 2 0 1", 75, "1:new 2:new 3:new"},
-		{"not counted", "all; ack 3 0 0 0", 75, "1:new 2:new 3:new"},
-		{"not told", "all", 75, "1:new 2:new 3:new"},
-		{"not read", "", 75, "1:new 2:new 3:new"},
-		{"told in part", "all; ack 2 2 0 0", 75, "1:replayed 2:replayed 3:new"},
-		{"not sent on for want of budget", "all; refuse 2 budget; ack 3 2 1 0", 75, "1:replayed 2:new 3:replayed"},
+		{"delivered", "all; ack 3 3 0 0", 0, "1:replayed 2:replayed 3:replayed", ""},
+		{"delivered one by one", "all; ack 1 1 0 0; ack 2 1 0 0; ack 3 1 0 0", 0, "1:replayed 2:replayed 3:replayed", ""},
+		{"delivered and told twice", "all; ack 3 3 0 0; ack 3 0 0 0", 0, "1:replayed 2:replayed 3:replayed", ""},
+		{"delivered in another order", "all; ack 3 1 0 0; ack 2 2 0 0", 0, "1:replayed 2:replayed 3:replayed", ""},
+		{"run lines among the acks", `all; echo '{"run":{"program":"p","run_id":"r"}}'; ack 3 3 0 0`, 0, "1:replayed 2:replayed 3:replayed", ""},
+		{"refused", "all; refuse 2 too_old; ack 3 2 1 0", 65, "1:replayed 2:failed:too_old 3:replayed", ""},
+		{"refused, and told before", "all; ack 3 2 1 0; refuse 2 too_old", 65, "1:replayed 2:failed:too_old 3:replayed", ""},
+		{"refused, and nothing else told", "all; refuse 2 too_old", 65, "1:new 2:failed:too_old 3:new", ""},
+		{"refused after it was called delivered", "all; ack 3 3 0 0; until_replayed 3; refuse 2 too_old", 65, "1:replayed 2:failed:too_old 3:replayed", ""},
+		{"cut in two, and both refused", "all; refuse 2 oversized; refuse 2 oversized; ack 3 2 2 0", 65, "1:replayed 2:failed:oversized 3:replayed", ""},
+		{"refused without its number", `all; refuse_id "$ID2" too_old; ack 3 2 1 0`, 65, "1:replayed 2:failed:too_old 3:replayed", ""},
+		{"refused under a number that is none", `all; refuse 4 too_old; ack 3 3 0 0`, 0, "1:replayed 2:replayed 3:replayed r:failed:too_old", "none of the records sent"},
+		{"none of those sent came back", "all; refuse_id beef too_old; ack 3 3 0 0", 0, "1:replayed 2:replayed 3:replayed r:failed:too_old", "none of the records sent"},
+		{"captured where nobody looks", "all; ack 3 2 1 0", 75, "1:new 2:new 3:new", ""},
+		{"dropped", "all; ack 3 2 0 1", 75, "1:new 2:new 3:new", ""},
+		{"not counted", "all; ack 3 0 0 0", 75, "1:new 2:new 3:new", ""},
+		{"not told", "all", 75, "1:new 2:new 3:new", ""},
+		{"not read", "", 75, "1:new 2:new 3:new", ""},
+		{"told in part", "all; ack 2 2 0 0", 75, "1:replayed 2:replayed 3:new", ""},
+		{"not sent on for want of budget", "all; refuse 2 budget; ack 3 2 1 0", 75, "1:replayed 2:new 3:replayed", ""},
 		{"delivered without its end", "all; refuse 2 truncated_copy; ack 3 3 0 0", 0,
-			"1:replayed 2:failed:truncated_copy 2:replayed 3:replayed"},
+			"1:replayed 2:failed:truncated_copy 2:replayed 3:replayed", ""},
 		{"delivered without its end, and told before", "all; ack 3 3 0 0; until_replayed 3; refuse 2 truncated_copy", 0,
-			"1:replayed 2:failed:truncated_copy 2:replayed 3:replayed"},
-		{"acks of something else", `all; echo '{"checkpoint_key":"pubsub:/x","checkpoint_value":"3","delivered":3}'`, 75, "1:new 2:new 3:new"},
-		{"acks of no number", "all; ack last 3 0 0", 75, "1:new 2:new 3:new"},
+			"1:replayed 2:failed:truncated_copy 2:replayed 3:replayed", ""},
+		{"acks of something else", `all; echo '{"checkpoint_key":"pubsub:/x","checkpoint_value":"3","delivered":3}'`, 75, "1:new 2:new 3:new", "something that was not sent"},
+		{"acks of no number", "all; ack last 3 0 0", 75, "1:new 2:new 3:new", "something that was not sent"},
 		{"a record among the acks", `all; echo '{"ts":"2026-11-30T11:00:00Z","labels":{},"line":"x"}'; ack 3 3 0 0`, 0,
-			"1:replayed 2:replayed 3:replayed"},
-		{"no way back into the acks", "all; ack 1 1 0 0; echo stop; ack 3 2 0 0", 75, "1:replayed 2:new 3:new"},
-		{"a dead letter that is none", `all; echo '{"line":}' >&3; refuse 2 too_old; ack 3 2 1 0`, 65, "1:replayed 2:failed:too_old 3:replayed"},
-		{"ended with a status", "all; ack 1 1 0 0; exit 69", 69, "1:replayed 2:new 3:new"},
-		{"killed", "all; ack 1 1 0 0; kill -9 $$", 137, "1:replayed 2:new 3:new"},
+			"1:replayed 2:replayed 3:replayed", "is no acknowledgement"},
+		{"no way back into the acks", "all; ack 1 1 0 0; echo stop; yes | head -n 100000; ack 3 2 0 0", 75, "1:replayed 2:new 3:new", "is no acknowledgement"},
+		{"a dead letter that is none", `all; echo '{"line":}' >&3; refuse 2 too_old; ack 3 2 1 0`, 65, "1:replayed 2:failed:too_old 3:replayed", "cannot be read"},
+		{"ended with a status", "all; ack 1 1 0 0; exit 69", 69, "1:replayed 2:new 3:new", ""},
+		{"killed", "all; ack 1 1 0 0; kill -9 $$", 137, "1:replayed 2:new 3:new", ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -64,6 +65,9 @@ func TestFates(t *testing.T) {
 			res, err := Run(t.Context(), b.config(tt.script))
 			b.wantStatus(err, sysexits.Code(tt.status))
 			b.wantStatuses(tt.statuses)
+			if log := b.log.String(); !strings.Contains(log, tt.warning) || tt.warning == "" && log != "" {
+				t.Errorf("want a warning %q, log:\n%s", tt.warning, log)
+			}
 			if res.Replayed+res.Failed+res.Returned != res.Send || res.Send != 3 {
 				t.Errorf("%d sent: %d replayed, %d failed, %d returned", res.Send, res.Replayed, res.Failed, res.Returned)
 			}
@@ -72,6 +76,8 @@ func TestFates(t *testing.T) {
 					t.Errorf("%d told as%s, want %d", n, status, got)
 				}
 			}
+			b.settler().release() // the next run has nothing to put right
+			b.wantStatuses(tt.statuses)
 			// A file keeps its name until nothing of it is left to do.
 			if left := strings.Contains(tt.statuses, ":new"); b.exists(file) != left || b.exists(file+".replayed") == left {
 				t.Errorf("with records left %t, %s is there %t, %[2]s.replayed %[4]t", left, file, b.exists(file), b.exists(file+".replayed"))
@@ -192,9 +198,7 @@ func TestResume(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.wantStatuses("1:replayed 2:replayed 3:pending 4:pending")
-	for _, g := range s.groups { // as the kernel does after a kill
-		g.claim.Release()
-	}
+	s.release() // as the kernel does after a kill
 	b.wantStatuses("1:replayed 2:replayed 3:new 4:new")
 	if res := b.run(b.config("cat >got; ack 2 2 0 0"), 0); res.Replayed != 2 {
 		t.Errorf("%d replayed", res.Replayed)
@@ -232,7 +236,7 @@ func TestInUse(t *testing.T) {
 	if res := b.run(b.config("all"), 75); res.InUse != 2 || res.Send != 0 {
 		t.Errorf("beside another: %d to send, %d in use", res.Send, res.InUse)
 	}
-	other.groups[0].claim.Release()
+	other.release()
 }
 
 // More files than may be open at once are left for another run, which is said.
@@ -467,7 +471,7 @@ func TestLimit(t *testing.T) {
 		if len(other.groups) != 1 || other.items[0].Captured != now.Add(3*time.Minute).UnixNano() {
 			t.Errorf("another run takes %d groups", len(other.groups))
 		}
-		other.groups[0].claim.Release()
+		other.release()
 	}
 	if res := b.run(cfg, 0); res.Send != 1 || res.Replayed != 1 {
 		t.Errorf("%d to send, %d replayed", res.Send, res.Replayed)

@@ -23,6 +23,12 @@ func (b *bench) settler() *settler {
 	return &settler{run: r}
 }
 
+func (r *run) release() {
+	for _, g := range r.groups {
+		g.claim.Release()
+	}
+}
+
 // An ack is not applied before the dead letters that it counts, nor before
 // those that had been written when it came; until then nothing that it covers
 // is taken for delivered. Acks behind it wait, too.
@@ -43,7 +49,7 @@ func TestAckWaitsForItsLetters(t *testing.T) {
 			b := newBench(t)
 			b.write(file, captured(1, 2, 3))
 			s := b.settler()
-			defer func() { s.groups[0].claim.Release() }()
+			defer s.release()
 			step := func(e event, want string) {
 				t.Helper()
 				s.take(e)
@@ -66,7 +72,7 @@ func TestLettersThatNeverCome(t *testing.T) {
 	b := newBench(t)
 	b.write(file, captured(1, 2, 3))
 	s := b.settler()
-	defer func() { s.groups[0].claim.Release() }()
+	defer s.release()
 	key := "deadletter:" + file
 	s.take(event{ack: &ack{Ack: record.Ack{Key: key, Value: "2", Delivered: 1, Rejected: 1}}})
 	s.take(event{ack: &ack{Ack: record.Ack{Key: key, Value: "3", Delivered: 1}}})
@@ -79,6 +85,24 @@ func TestLettersThatNeverCome(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.wantStatuses("1:pending 2:pending 3:replayed")
+}
+
+// A dead letter under the number of a record that was not sent yet is not that
+// record's.
+func TestLetterOfWhatWasNotSent(t *testing.T) {
+	b := newBench(t)
+	b.write(file, captured(1))
+	r := &run{Config: b.config(""), byKey: map[string]*group{}}
+	if err := r.plan(); err != nil {
+		t.Fatal(err)
+	}
+	defer r.release()
+	s := &settler{run: r}
+	s.take(event{letter: &letter{key: "deadletter:" + file, value: "1", refusal: &record.Letter{Reason: record.TooOld}, raw: captured(9)}})
+	if s.err != nil || r.result.Stray != 1 {
+		t.Errorf("%d stray, %v", r.result.Stray, s.err)
+	}
+	b.wantStatuses("1:new 9:failed:bad_request")
 }
 
 // A truncated copy that was sent because it was asked for is refused or
@@ -105,7 +129,7 @@ func TestRecordsInHand(t *testing.T) {
 	if p.Send != 0 {
 		t.Errorf("%d of the records in hand would be sent", p.Send)
 	}
-	s.groups[0].claim.Release()
+	s.release()
 	if p, err = Look(b.set(), s.Options); err != nil || p.Send != 1 || p.InUse != 0 {
 		t.Errorf("given back: %+v, %v", p, err)
 	}
