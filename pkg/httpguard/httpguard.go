@@ -11,11 +11,16 @@ import (
 	"net/http"
 )
 
-// maxHeader bounds the headers of an answer; real ones have a few kilobytes.
-const maxHeader = 256 << 10
+const (
+	// maxHeader bounds the headers of an answer; real ones have a few kilobytes.
+	maxHeader = 256 << 10
+	// maxRefusal is as much of a refusal as there is to learn from.
+	maxRefusal = 64 << 10
+)
 
 // Client makes a client of a transport, nil for one as the standard library's.
-// A body of more than most bytes, after decompression, is an error.
+// A body of more than most bytes, after decompression, is an error; that of a
+// refusal is cut off, for its status says enough.
 func Client(t *http.Transport, most int64) *http.Client {
 	if t == nil {
 		t = http.DefaultTransport.(*http.Transport).Clone()
@@ -41,8 +46,12 @@ type bound struct {
 
 func (b *bound) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := b.next.RoundTrip(r)
-	if err == nil && resp.Body != http.NoBody {
+	switch {
+	case err != nil || resp.Body == http.NoBody:
+	case resp.StatusCode < 300:
 		resp.Body = &body{resp.Body, b.most, b.most}
+	default:
+		resp.Body = &beginning{io.LimitReader(resp.Body, maxRefusal), resp.Body}
 	}
 	return resp, err
 }
@@ -52,6 +61,12 @@ func (b *bound) CloseIdleConnections() {
 	if c, ok := b.next.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
 	}
+}
+
+// beginning is a body that ends early.
+type beginning struct {
+	io.Reader
+	io.Closer
 }
 
 type body struct {

@@ -37,6 +37,9 @@ func TestBodiesHaveABound(t *testing.T) {
 			z := gzip.NewWriter(w)
 			_, _ = z.Write(make([]byte, 1<<20))
 			_ = z.Close()
+		case "/refusal":
+			w.WriteHeader(http.StatusForbidden)
+			_, _ = w.Write(make([]byte, 10*maxRefusal))
 		case "/header":
 			w.Header().Set("X", strings.Repeat("x", 2*maxHeader))
 		}
@@ -48,9 +51,10 @@ func TestBodiesHaveABound(t *testing.T) {
 		text  string // of the error
 	}{
 		"/fits": {most, ""}, "/empty": {0, ""},
-		"/long":   {most, "longer than 1000 bytes"},
-		"/bomb":   {most, "longer than 1000 bytes"},
-		"/header": {0, "headers exceeded"},
+		"/long":    {most, "longer than 1000 bytes"},
+		"/bomb":    {most, "longer than 1000 bytes"},
+		"/refusal": {maxRefusal, ""},
+		"/header":  {0, "headers exceeded"},
 	} {
 		_, text, err := get(t, c, srv.URL+path)
 		if len(text) != want.bytes || (err == nil) != (want.text == "") || err != nil && !strings.Contains(err.Error(), want.text) {

@@ -19,6 +19,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/smithy-go"
+	"github.com/aws/smithy-go/logging"
 
 	"sf2loki/pkg/backoff"
 	"sf2loki/pkg/checkpoint"
@@ -154,6 +155,7 @@ func (b *bucket) client(ctx context.Context) (*s3.Client, error) {
 		if c, ok := cfg.HTTPClient.(*awshttp.BuildableClient); ok {
 			o.HTTPClient = object.Client(c.GetTransport())
 		}
+		o.Logger = logging.Nop{} // it would write on standard error by itself
 		if b.endpoint != "" {
 			o.BaseEndpoint, o.UsePathStyle = &b.endpoint, true
 		}

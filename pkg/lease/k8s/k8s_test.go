@@ -5,8 +5,10 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -298,5 +300,42 @@ func TestRenewals(t *testing.T) {
 				t.Errorf("the end: %v", err)
 			}
 		})
+	}
+}
+
+// The token does not go where a redirect leads, and no answer fills the memory.
+func TestHostileServer(t *testing.T) {
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		t.Errorf("%s was redirected, with %v", r.Method, r.Header)
+	}))
+	defer elsewhere.Close()
+	for _, status := range []int{200, 302, 307, 403} {
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Location", elsewhere.URL)
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(status)
+			for page := make([]byte, 1<<20); r.Context().Err() == nil; {
+				if _, err := w.Write(page); err != nil {
+					return
+				}
+			}
+		}))
+		b, err := newBackend(location(t, "k8s://lanes/emea"), func() (*rest.Config, error) {
+			return &rest.Config{Host: srv.URL, BearerToken: "secret"}, nil
+		})
+		must(t, err)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		if _, _, err := b.Read(t.Context()); err == nil || len(err.Error()) > 10_000 {
+			t.Errorf("read, %d: %.300v", status, err)
+		}
+		if _, err := b.Write(t.Context(), sample("a", "t", 1), ""); err == nil {
+			t.Errorf("written, %d", status)
+		}
+		runtime.ReadMemStats(&after)
+		if took := (after.TotalAlloc - before.TotalAlloc) >> 20; took > 100 {
+			t.Errorf("%d: %d MB for answers without end", status, took)
+		}
+		srv.Close()
 	}
 }
