@@ -12,7 +12,6 @@ import (
 	"sf2loki/pkg/checkpoint"
 	"sf2loki/pkg/cli"
 	"sf2loki/pkg/lease"
-	"sf2loki/pkg/sysexits"
 )
 
 func newDoctor(app *cli.App) *ffcli.Command {
@@ -46,8 +45,7 @@ func newDoctor(app *cli.App) *ffcli.Command {
 func examineLease(ctx context.Context, app *cli.App, text string) []checkpoint.Finding {
 	const check = "lease"
 	fail := func(err error) checkpoint.Finding {
-		return checkpoint.Finding{Check: check, Level: checkpoint.Fail, Detail: err.Error(), Code: sysexits.Of(err),
-			Cure: "give the lease a place of its own, which all contenders can read and write"}
+		return checkpoint.Failed(check, err, "give the lease a place of its own, which all contenders can read and write")
 	}
 	findings, err := inspectPlace(ctx, app, text)
 	if err != nil {

@@ -112,9 +112,9 @@ func (c *Committer) Write(ctx context.Context, before func() error) (Result, err
 			}
 		}
 		stale = true // until a write has proved what is stored
-		next, changed, err := c.merge(batch, &result)
-		if err != nil || !changed {
-			return err
+		next, changed := c.merge(batch, &result)
+		if !changed {
+			return nil
 		}
 		gen, err := put(ctx, c.store, &next, c.gen)
 		if err != nil {
@@ -134,7 +134,7 @@ func (c *Committer) Write(ctx context.Context, before func() error) (Result, err
 
 // merge puts batch into a copy of the document as it last was, and sorts the
 // positions into those that may be written and those that may not.
-func (c *Committer) merge(batch []Position, result *Result) (next Document, changed bool, err error) {
+func (c *Committer) merge(batch []Position, result *Result) (next Document, changed bool) {
 	*result = Result{}
 	next = c.doc.Clone()
 	for _, p := range batch {
@@ -159,7 +159,7 @@ func (c *Committer) merge(batch []Position, result *Result) (next Document, chan
 	if changed && c.epoch > 0 {
 		next.SetFenceEpoch(c.epoch)
 	}
-	return next, changed, nil
+	return next, changed
 }
 
 func (c *Committer) conflict(refused []Position) error {
@@ -191,29 +191,10 @@ func stand(value string, ok bool) string {
 // reload reads the document as it is now, and refuses one that we may not
 // write.
 func (c *Committer) reload(ctx context.Context) error {
-	doc, gen, err := load(ctx, c.store)
+	doc, gen, err := loadToWrite(ctx, c.store, c.epoch)
 	if err != nil {
-		return err
-	}
-	if err := checkMoved(c.store, doc); err != nil {
-		return err
-	}
-	if err := checkFence(c.store, doc, c.epoch); err != nil {
 		return err
 	}
 	c.doc, c.gen = doc, gen
-	return nil
-}
-
-// checkFence refuses an epoch below the stored one: a newer leader is at work.
-// Without an epoch there is nothing to compare.
-func checkFence(store Store, doc Document, epoch uint64) error {
-	stored, err := doc.FenceEpoch()
-	if err != nil {
-		return sysexits.Errorf(sysexits.Config, "%s: %w", store, err)
-	}
-	if epoch > 0 && epoch < stored {
-		return sysexits.Errorf(sysexits.Protocol, "%s is fenced: epoch %d leads, ours is %d", store, stored, epoch)
-	}
 	return nil
 }

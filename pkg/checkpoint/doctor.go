@@ -50,16 +50,16 @@ func examineDocument(ctx context.Context, store Store) []Finding {
 	const check = "document"
 	doc, gen, err := load(ctx, store)
 	if err != nil {
-		return []Finding{failure(check, err, "move it aside, or restore one with ckpt import")}
+		return []Finding{Failed(check, err, "move it aside, or restore one with ckpt import")}
 	}
 	if gen == "" {
-		return []Finding{{Check: check, Level: Pass, Detail: "there is none yet"}}
+		return []Finding{Passed(check, "there is none yet")}
 	}
 	if err := checkMoved(store, doc); err != nil {
-		return []Finding{failure(check, err, "name the new place in the pipeline's configuration")}
+		return []Finding{Failed(check, err, "name the new place in the pipeline's configuration")}
 	}
 	if _, err := doc.FenceEpoch(); err != nil {
-		return []Finding{failure(check, sysexits.Wrap(sysexits.Config, err), "stop the pipeline and set it to the lease's epoch")}
+		return []Finding{Failed(check, err, "stop the pipeline and set it to the lease's epoch")}
 	}
 	count := 0
 	var findings []Finding
@@ -70,7 +70,7 @@ func examineDocument(ctx context.Context, store Store) []Finding {
 				Cure: "ckpt set or ckpt rm it; its source may refuse it"})
 		}
 	}
-	whole := Finding{Check: check, Level: Pass, Detail: fmt.Sprintf("%d positions", count)}
+	whole := Passed(check, fmt.Sprintf("%d positions", count))
 	return append([]Finding{whole}, findings...)
 }
 
@@ -79,16 +79,16 @@ func tryScratch(ctx context.Context, prober Prober) Finding {
 	const check = "compare-and-swap"
 	scratch, remove, err := prober.Scratch(ctx)
 	if err != nil {
-		return failure(check, err, "")
+		return Failed(check, err, "")
 	}
 	err = provoke(ctx, scratch)
 	if e := remove(ctx); err == nil && e != nil {
 		err = fmt.Errorf("remove %s: %w", scratch, e)
 	}
 	if err != nil {
-		return failure(check, err, "keep the document in a store that honours conditional writes, and may be written")
+		return Failed(check, err, "keep the document in a store that honours conditional writes, and may be written")
 	}
-	return Finding{Check: check, Level: Pass, Detail: "writes of a wrong generation are refused"}
+	return Passed(check, "writes of a wrong generation are refused")
 }
 
 func provoke(ctx context.Context, scratch Store) error {
@@ -126,8 +126,4 @@ func mustRefuse(ctx context.Context, scratch Store, wrong Generation, what strin
 		return sysexits.Errorf(sysexits.Config, "the store took %s: two writers would overwrite each other", what)
 	}
 	return fmt.Errorf("write %s: %w", scratch, err)
-}
-
-func failure(check string, err error, cure string) Finding {
-	return Finding{Check: check, Level: Fail, Detail: err.Error(), Cure: cure, Code: sysexits.Of(err)}
 }

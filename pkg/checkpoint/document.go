@@ -16,6 +16,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"sf2loki/pkg/sysexits"
 )
 
 // Reserved keys. A position never has one of these names.
@@ -244,7 +246,7 @@ func (d Document) FenceEpoch() (uint64, error) {
 	}
 	epoch, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("%s is no number: %q", fenceKey, text)
+		return 0, sysexits.Errorf(sysexits.Config, "%s is no number: %q", fenceKey, text)
 	}
 	return epoch, nil
 }

@@ -13,14 +13,8 @@ import (
 // document that edit leaves as it was is not written.
 func Update(ctx context.Context, store Store, epoch uint64, retry Retry, edit func(*Document) error) error {
 	return retry.do(ctx, func() error {
-		doc, gen, err := load(ctx, store)
+		doc, gen, err := loadToWrite(ctx, store, epoch)
 		if err != nil {
-			return err
-		}
-		if err := checkMoved(store, doc); err != nil {
-			return err
-		}
-		if err := checkFence(store, doc, epoch); err != nil {
 			return err
 		}
 		next := doc.Clone()
@@ -111,7 +105,7 @@ func copyInto(ctx context.Context, doc Document, from, to Store) (int, error) {
 		count++
 	}
 	if err := copyFence(doc, &target); err != nil {
-		return 0, sysexits.Errorf(sysexits.Config, "%s or %s: %w", from, to, err)
+		return 0, fmt.Errorf("%s or %s: %w", from, to, err)
 	}
 	target.Set(copiedKey, from.String())
 	if _, err := put(ctx, to, &target, gen); err != nil {

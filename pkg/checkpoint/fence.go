@@ -3,7 +3,6 @@ package checkpoint
 import (
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -45,16 +44,9 @@ func (d *Document) setLeader(l Leader) {
 
 // Fence reads the epoch of the document in store, and who raised it last.
 func Fence(ctx context.Context, store Store) (uint64, Leader, error) {
-	doc, _, err := load(ctx, store)
-	if err == nil {
-		err = checkMoved(store, doc)
-	}
+	doc, _, epoch, err := loadFenced(ctx, store)
 	if err != nil {
 		return 0, Leader{}, err
-	}
-	epoch, err := doc.FenceEpoch()
-	if err != nil {
-		return 0, Leader{}, sysexits.Errorf(sysexits.Config, "%s: %w", store, err)
 	}
 	leader, _ := doc.Leader()
 	return epoch, leader, nil
@@ -66,16 +58,9 @@ func Fence(ctx context.Context, store Store) (uint64, Leader, error) {
 // changed it, so that one who slept there is refused.
 func RaiseFence(ctx context.Context, store Store, epoch uint64, by Leader, still func() error, retry Retry) error {
 	return retry.do(ctx, func() error {
-		doc, gen, err := load(ctx, store)
+		doc, gen, stored, err := loadFenced(ctx, store)
 		if err != nil {
 			return err
-		}
-		if err := checkMoved(store, doc); err != nil {
-			return err
-		}
-		stored, err := doc.FenceEpoch()
-		if err != nil {
-			return sysexits.Errorf(sysexits.Config, "%s: %w", store, err)
 		}
 		if last, ok := doc.Leader(); ok && last == by && stored == epoch {
 			return nil // written before, and only the reply was lost
@@ -114,10 +99,8 @@ func put(ctx context.Context, store Store, doc *Document, gen Generation) (Gener
 // advance gives the document its next sequence: a number, and something random
 // in case that the document was removed and began anew.
 func (d *Document) advance() {
-	var random [6]byte
-	_, _ = rand.Read(random[:]) // never fails
 	text, _ := d.Get(sequenceKey)
 	text, _, _ = strings.Cut(text, "-")
 	n, _ := strconv.ParseUint(text, 10, 64) // what is none begins anew
-	d.Set(sequenceKey, strconv.FormatUint(n+1, 10)+"-"+hex.EncodeToString(random[:]))
+	d.Set(sequenceKey, strconv.FormatUint(n+1, 10)+"-"+rand.Text())
 }

@@ -20,3 +20,11 @@ const (
 	Warn Level = "WARN"
 	Fail Level = "FAIL"
 )
+
+// Passed is a finding that all is well.
+func Passed(check, detail string) Finding { return Finding{Check: check, Level: Pass, Detail: detail} }
+
+// Failed is an error that was found.
+func Failed(check string, err error, cure string) Finding {
+	return Finding{Check: check, Level: Fail, Detail: err.Error(), Cure: cure, Code: sysexits.Of(err)}
+}

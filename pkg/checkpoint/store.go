@@ -140,6 +140,32 @@ func Load(ctx context.Context, store Store) (doc Document, found bool, err error
 	return doc, gen != "", nil
 }
 
+// loadFenced is load of a document that lives here, with the least epoch that
+// may write it.
+func loadFenced(ctx context.Context, store Store) (doc Document, gen Generation, fence uint64, err error) {
+	if doc, gen, err = load(ctx, store); err == nil {
+		err = checkMoved(store, doc)
+	}
+	if err != nil {
+		return Document{}, "", 0, err
+	}
+	if fence, err = doc.FenceEpoch(); err != nil {
+		return Document{}, "", 0, fmt.Errorf("%s: %w", store, err)
+	}
+	return doc, gen, fence, nil
+}
+
+// loadToWrite is loadFenced for a writer of that epoch. One below the stored
+// epoch is refused: a newer leader is at work. Without one, 0, there is nothing
+// to compare.
+func loadToWrite(ctx context.Context, store Store, epoch uint64) (Document, Generation, error) {
+	doc, gen, fence, err := loadFenced(ctx, store)
+	if err == nil && epoch > 0 && epoch < fence {
+		err = sysexits.Errorf(sysexits.Protocol, "%s is fenced: epoch %d leads, ours is %d", store, fence, epoch)
+	}
+	return doc, gen, err
+}
+
 func checkMoved(store Store, doc Document) error {
 	if to, ok := doc.MovedTo(); ok {
 		return sysexits.Errorf(sysexits.Protocol, "%s was moved to %s; use that", store, to)

@@ -1,7 +1,6 @@
 package checkpoint
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -184,7 +183,7 @@ func checkVersioned(value, what string) (string, error) {
 	case *t.Version > tokenVersion:
 		return "", sysexits.Errorf(sysexits.Config, "the %s has version %d, newer than this release knows", what, *t.Version)
 	}
-	if !bytes.HasPrefix([]byte(value), []byte("{")) {
+	if !strings.HasPrefix(value, "{") {
 		return "", fmt.Errorf("the %s does not begin with {", what)
 	}
 	return value, nil

@@ -25,14 +25,12 @@ type Watermarks struct {
 func (w *Watermarks) Start(doc Document) {
 	for text, value := range doc.Positions() {
 		t, _ := doc.RecordTime(text)
-		w.note(Position{Key: text, Value: value, Time: t}, time.Time{})
+		w.Note(Position{Key: text, Value: value, Time: t}, time.Time{})
 	}
 }
 
-// Note takes in a position that was stored at now.
-func (w *Watermarks) Note(p Position, now time.Time) { w.note(p, now) }
-
-func (w *Watermarks) note(p Position, committed time.Time) {
+// Note takes in a position, and when it was stored; zero: not in this run.
+func (w *Watermarks) Note(p Position, committed time.Time) {
 	key := ParseKey(p.Key)
 	if key.Window != "" || !startsWithSource(key.Source) {
 		return

@@ -3,7 +3,6 @@ package file
 import (
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"io/fs"
 	"os"
@@ -23,12 +22,12 @@ const nfsMagic = 0x6969
 func (s *Store) Inspect(context.Context) []checkpoint.Finding {
 	path, err := s.target()
 	if err != nil {
-		return []checkpoint.Finding{failed("directory", err, "make it, owned by the user that runs the pipeline")}
+		return []checkpoint.Finding{checkpoint.Failed("directory", err, "make it, owned by the user that runs the pipeline")}
 	}
 	dir := filepath.Dir(path)
-	findings := []checkpoint.Finding{passed("directory", dir+" can be written")}
+	findings := []checkpoint.Finding{checkpoint.Passed("directory", dir+" can be written")}
 	if err := writable(dir); err != nil {
-		findings[0] = failed("directory", err, "run as the directory's owner, or give it to the user that runs the pipeline")
+		findings[0] = checkpoint.Failed("directory", err, "run as the directory's owner, or give it to the user that runs the pipeline")
 	}
 	return append(findings, inspectFile(path), inspectLock(path+lockSuffix), inspectKind(dir))
 }
@@ -37,11 +36,11 @@ func inspectFile(path string) checkpoint.Finding {
 	_, _, err := read(path)
 	switch {
 	case errors.Is(err, checkpoint.ErrNotFound):
-		return passed("file", path+" does not exist yet; the first commit makes it")
+		return checkpoint.Passed("file", path+" does not exist yet; the first commit makes it")
 	case err != nil:
-		return failed("file", err, "make it readable to the user that runs the pipeline")
+		return checkpoint.Failed("file", err, "make it readable to the user that runs the pipeline")
 	}
-	return passed("file", path+" can be read")
+	return checkpoint.Passed("file", path+" can be read")
 }
 
 func inspectLock(name string) checkpoint.Finding {
@@ -51,28 +50,28 @@ func inspectLock(name string) checkpoint.Finding {
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return passed("lock", name+" does not exist yet")
+		return checkpoint.Passed("lock", name+" does not exist yet")
 	case err != nil:
-		return failed("lock", classify(err), "make it readable to the user that runs the pipeline, or remove it while nothing runs")
+		return checkpoint.Failed("lock", classify(err), "make it readable to the user that runs the pipeline, or remove it while nothing runs")
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err == nil && !info.Mode().IsRegular() {
 		err = sysexits.Errorf(sysexits.CantCreat, "%s is %s, not a file", name, kind(info.Mode()))
-		return failed("lock", err, "remove it while nothing runs")
+		return checkpoint.Failed("lock", err, "remove it while nothing runs")
 	}
-	return passed("lock", name+" can be opened")
+	return checkpoint.Passed("lock", name+" can be opened")
 }
 
 func inspectKind(dir string) checkpoint.Finding {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
-		return failed("file system", classify(err), "")
+		return checkpoint.Failed("file system", classify(err), "")
 	}
 	if st.Type == nfsMagic {
 		return checkpoint.Finding{Check: "file system", Level: checkpoint.Warn, Detail: dir + " is on NFS",
 			Cure: "let every host mount it with locking (no nolock, no local_lock), or keep the document in an object store"}
 	}
-	return passed("file system", dir+" is on a local file system")
+	return checkpoint.Passed("file system", dir+" is on a local file system")
 }
 
 // Scratch makes a store beside the document for a doctor to write into.
@@ -81,9 +80,7 @@ func (s *Store) Scratch(context.Context) (checkpoint.Store, func(context.Context
 	if err != nil {
 		return nil, nil, err
 	}
-	var random [6]byte
-	_, _ = rand.Read(random[:]) // never fails
-	name := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".doctor-"+hex.EncodeToString(random[:]))
+	name := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".doctor-"+rand.Text())
 	remove := func(context.Context) error {
 		err := os.Remove(name + lockSuffix)
 		if e := os.Remove(name); e != nil && !errors.Is(e, fs.ErrNotExist) {
@@ -95,12 +92,4 @@ func (s *Store) Scratch(context.Context) (checkpoint.Store, func(context.Context
 		return err
 	}
 	return New(name, name), remove, nil
-}
-
-func passed(check, detail string) checkpoint.Finding {
-	return checkpoint.Finding{Check: check, Level: checkpoint.Pass, Detail: detail}
-}
-
-func failed(check string, err error, cure string) checkpoint.Finding {
-	return checkpoint.Finding{Check: check, Level: checkpoint.Fail, Detail: err.Error(), Cure: cure, Code: sysexits.Of(err)}
 }

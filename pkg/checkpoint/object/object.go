@@ -6,7 +6,6 @@ package object
 import (
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -111,23 +110,21 @@ func (s *Store) Prepare(ctx context.Context) error {
 func (s *Store) Inspect(ctx context.Context) []checkpoint.Finding {
 	const check = "object"
 	_, _, err := s.Get(ctx)
-	f := checkpoint.Finding{Check: check, Level: checkpoint.Pass, Detail: s.name + " can be read"}
+	f := checkpoint.Passed(check, s.name+" can be read")
 	switch {
 	case errors.Is(err, checkpoint.ErrNotFound):
-		f.Detail = s.name + " does not exist yet; the first commit makes it"
+		f = checkpoint.Passed(check, s.name+" does not exist yet; the first commit makes it")
 	case err != nil:
-		f = checkpoint.Finding{Check: check, Level: checkpoint.Fail, Detail: err.Error(), Code: sysexits.Of(err),
-			Cure: "check the URL, the credentials and what they may do: read and write this object"}
+		f = checkpoint.Failed(check, err, "check the URL, the credentials and what they may do: read and write this object")
 	}
 	return []checkpoint.Finding{f}
 }
 
 // Scratch makes a store beside the document for a doctor to write into.
 func (s *Store) Scratch(context.Context) (checkpoint.Store, func(context.Context) error, error) {
-	var random [6]byte
-	_, _ = rand.Read(random[:]) // never fails
-	key := s.key + ".doctor-" + hex.EncodeToString(random[:])
-	scratch := New(s.name+".doctor-"+hex.EncodeToString(random[:]), s.bucket, key)
+	suffix := ".doctor-" + rand.Text()
+	key := s.key + suffix
+	scratch := New(s.name+suffix, s.bucket, key)
 	remove := func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, patience)
 		defer cancel()
