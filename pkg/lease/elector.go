@@ -2,8 +2,6 @@ package lease
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -75,9 +73,6 @@ func New(cfg Config) *Elector { return &Elector{cfg: cfg} }
 // ended, so that it is gone before anybody else can lead.
 func doubtAfter(ttl time.Duration) time.Duration { return ttl * 2 / 3 }
 func overAfter(ttl time.Duration) time.Duration  { return ttl * 9 / 10 }
-
-// Holder is who held the lease when it was last looked at.
-func (e *Elector) Holder() string { return e.rec.Holder }
 
 // Acquire waits until this contender leads. It gives up after wait, unless
 // that is negative: a wait of 0 is one attempt. Only errors that will not pass
@@ -226,10 +221,4 @@ func (e *Elector) nextEpoch(ctx context.Context) (uint64, error) {
 		highest = max(highest, epoch)
 	}
 	return highest + 1, nil
-}
-
-func random() string {
-	var text [9]byte
-	_, _ = rand.Read(text[:]) // never fails
-	return hex.EncodeToString(text[:])
 }

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"time"
@@ -26,7 +27,7 @@ type Term struct {
 func newTerm(e *Elector, epoch uint64) *Term {
 	return &Term{
 		e:     e,
-		rec:   Record{Holder: e.cfg.ID, Epoch: epoch, TTL: e.cfg.TTL, Term: random()},
+		rec:   Record{Holder: e.cfg.ID, Epoch: epoch, TTL: e.cfg.TTL, Term: rand.Text()},
 		doubt: make(chan struct{}), over: make(chan struct{}), stopped: make(chan struct{}),
 	}
 }
