@@ -22,9 +22,6 @@ import (
 // elfSource is the source whose files are listed.
 const elfSource = checkpoint.SourceELF
 
-// ledgerVersion is the newest version of a ledger's lines that is read.
-const ledgerVersion = 1
-
 // file is a line of the listing.
 type file struct {
 	ID        string    `json:"id"`
@@ -84,8 +81,8 @@ func (p *pass) fates() (refused, missing int64) {
 	return p.Rejected + apart, missing - apart
 }
 
-// loss orders passes over the same file.
-func (p *pass) loss() int64 {
+// undelivered orders passes over the same file.
+func (p *pass) undelivered() int64 {
 	refused, missing := p.fates()
 	return refused + missing + p.Dropped
 }
@@ -188,7 +185,7 @@ func (in *Inputs) Ledger(name string, r io.Reader) error {
 		if err := json.Unmarshal(line, &l); err != nil || l.V < 1 {
 			return sysexits.Errorf(sysexits.DataErr, "this is no line of a ledger: %.80q", line)
 		}
-		if l.V > ledgerVersion {
+		if l.V > checkpoint.LedgerVersion {
 			return sysexits.Errorf(sysexits.Config, "version %d is newer than this release knows", l.V)
 		}
 		switch {

@@ -31,7 +31,7 @@ func entries(letters []*letter) []*letter {
 func best(passes []pass) *pass {
 	var b *pass
 	for i := range passes {
-		if p := &passes[i]; b == nil || p.loss() <= b.loss() {
+		if p := &passes[i]; b == nil || p.undelivered() <= b.undelivered() {
 			b = p
 		}
 	}
@@ -49,38 +49,53 @@ func (a *auditor) file(f *file) {
 		return
 	}
 	row.Pulled++
-	refused, missing := p.fates()
 	add(row, p)
-	about := func(kind Kind, n int64, format string, args ...any) Finding {
-		return Finding{Verdict: Hole, Kind: kind, Source: elfSource, EventType: f.EventType, File: f.ID, LogDate: stamp(f.LogDate),
-			Entries: n, Text: fmt.Sprintf(format, args...), Command: a.cfg.Commands.pull(f.EventType, f.Interval, f.LogDate, f.LogDate.Add(f.span()))}
-	}
-	if missing > 0 {
-		a.find(about(RowsMissing, missing, "%d of the %d rows have no fate", missing, p.Rows))
-	}
-	if p.Dropped > 0 {
-		a.find(about(Dropped, p.Dropped, "%d entries were refused and captured nowhere", p.Dropped))
+	a.unsettled(p, a.hole(f))
+	about := func(kind Kind, n int64, text string) {
+		finding := a.hole(f)
+		finding.Kind, finding.Entries, finding.Text = kind, n, text
+		a.find(finding)
 	}
 	if f.Bytes > 0 && f.Bytes != p.Bytes {
-		a.find(about(Changed, 0, "the file has %d bytes, %d were read", f.Bytes, p.Bytes))
+		about(Changed, 0, fmt.Sprintf("the file has %d bytes, %d were read", f.Bytes, p.Bytes))
 	}
+	refused, _ := p.fates()
 	if refused == 0 && p.ResumedAfter == 0 {
 		return // whatever an earlier pass captured has been delivered since
 	}
 	captured := entries(letters)
 	if n := refused - int64(len(captured)); a.in.hasSpool && n > 0 {
-		a.find(about(LettersGone, n, "%d entries were refused, and their dead letters are in no spool", n))
+		about(LettersGone, n, fmt.Sprintf("%d entries were refused, and their dead letters are in no spool", n))
 	}
 	if !a.in.hasSpool && refused > 0 {
-		a.find(about(LettersWait, refused, "%d entries were refused; no spool was given to look for their dead letters", refused))
+		about(LettersWait, refused, fmt.Sprintf("%d entries were refused; no spool was given to look for their dead letters", refused))
 		return
 	}
 	a.captured = append(a.captured, captured...)
 }
 
+// hole is a finding about a listed file, which pulling it again mends.
+func (a *auditor) hole(f *file) Finding {
+	return Finding{Verdict: Hole, Source: elfSource, EventType: f.EventType, File: f.ID, LogDate: stamp(f.LogDate),
+		Command: a.cfg.Commands.pull(f.EventType, f.Interval, f.LogDate, f.LogDate.Add(f.span()))}
+}
+
+// unsettled tells, in findings like f, what is without a fate of a pass, and
+// what was dropped.
+func (a *auditor) unsettled(p *pass, f Finding) {
+	if _, missing := p.fates(); missing > 0 {
+		f.Kind, f.Entries, f.Text = RowsMissing, missing, fmt.Sprintf("%d of the %d rows have no fate", missing, p.Rows)
+		a.find(f)
+	}
+	if p.Dropped > 0 {
+		f.Kind, f.Entries, f.Text = Dropped, p.Dropped, fmt.Sprintf("%d entries were refused and captured nowhere", p.Dropped)
+		a.find(f)
+	}
+}
+
 func (a *auditor) notPulled(f *file, letters []*letter) {
-	finding := Finding{Verdict: Hole, Kind: NotPulled, Source: elfSource, EventType: f.EventType, File: f.ID, LogDate: stamp(f.LogDate),
-		Text: "the ledger has no account of the file, created " + stamp(f.Created), Command: a.cfg.Commands.pull(f.EventType, f.Interval, f.LogDate, f.LogDate.Add(f.span()))}
+	finding := a.hole(f)
+	finding.Kind, finding.Text = NotPulled, "the ledger has no account of the file, created "+stamp(f.Created)
 	switch {
 	case len(letters) > len(entries(letters)):
 		finding.Kind, finding.Text = Gap, "the file could not be had, and was given up"
@@ -198,19 +213,9 @@ func (a *auditor) inWindow(t time.Time) bool {
 }
 
 func (a *auditor) other(p *pass) {
-	row := a.row(p.source, p.EventType)
-	add(row, p)
-	_, missing := p.fates()
-	finding := Finding{Verdict: Hole, Source: p.source, EventType: p.EventType, File: p.Origin,
-		Command: a.cfg.Commands.pullOther(p, a.cfg.Since, a.cfg.Until)}
-	if missing > 0 {
-		finding.Kind, finding.Entries, finding.Text = RowsMissing, missing, fmt.Sprintf("%d of the %d rows have no fate", missing, p.Rows)
-		a.find(finding)
-	}
-	if p.Dropped > 0 {
-		finding.Kind, finding.Entries, finding.Text = Dropped, p.Dropped, fmt.Sprintf("%d entries were refused and captured nowhere", p.Dropped)
-		a.find(finding)
-	}
+	add(a.row(p.source, p.EventType), p)
+	a.unsettled(p, Finding{Verdict: Hole, Source: p.source, EventType: p.EventType, File: p.Origin,
+		Command: a.cfg.Commands.pullOther(p, a.cfg.Since, a.cfg.Until)})
 }
 
 // stray takes in the letters of the window that belong to no listed file.
@@ -229,15 +234,13 @@ func (a *auditor) losses() {
 		l := &a.in.lost[i]
 		key := checkpoint.ParseKey(l.key)
 		source, eventType := sourceOf(key), cmp.Or(checkpoint.EventType(key.Object), key.Source)
-		finding := Finding{Verdict: Hole, Kind: Dropped, Source: source, EventType: eventType, Entries: l.Dropped,
-			Text: fmt.Sprintf("%d entries were refused and captured nowhere, by a run that was cut off", l.Dropped)}
+		finding := Finding{Verdict: Hole, Source: source, EventType: eventType}
 		if f := a.fileAt(l.Position); f != nil {
 			if a.passedSince(f, l) {
 				continue
 			}
 			a.lostOf[f.ID] += l.Dropped
-			finding.File, finding.LogDate = f.ID, stamp(f.LogDate)
-			finding.Command = a.cfg.Commands.pull(f.EventType, f.Interval, f.LogDate, f.LogDate.Add(f.span()))
+			finding = a.hole(f)
 		} else {
 			at := l.TS
 			if at.IsZero() {
@@ -250,7 +253,9 @@ func (a *auditor) losses() {
 			finding.LogDate = stamp(day)
 			finding.Command = a.cfg.Commands.pullOther(&pass{source: source, EventType: eventType}, day, day.Add(24*time.Hour))
 		}
-		a.row(source, eventType).Dropped += l.Dropped
+		finding.Kind, finding.Entries = Dropped, l.Dropped
+		finding.Text = fmt.Sprintf("%d entries were refused and captured nowhere, by a run that was cut off", l.Dropped)
+		a.row(finding.Source, finding.EventType).Dropped += l.Dropped
 		a.find(finding)
 	}
 }

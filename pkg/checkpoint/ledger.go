@@ -21,8 +21,11 @@ import (
 	"sf2loki/pkg/sysexits"
 )
 
+// LedgerVersion is that of the lines that this release writes, and the newest
+// that it reads.
+const LedgerVersion = 1
+
 const (
-	ledgerVersion = 1
 	// ledgerBuffer is how much waits in memory for the next write.
 	ledgerBuffer = 1 << 20
 	ledgerMode   = 0o640
@@ -96,7 +99,7 @@ func (l *Ledger) examine() error {
 	if err := json.Unmarshal(line, &head); err != nil || head.Version < 1 {
 		return sysexits.Errorf(sysexits.Config, "%s is not a ledger: its last line is %.60q", l.f.Name(), line)
 	}
-	if head.Version > ledgerVersion {
+	if head.Version > LedgerVersion {
 		return sysexits.Errorf(sysexits.Config, "the ledger %s has version %d, newer than this release knows", l.f.Name(), head.Version)
 	}
 	return nil
@@ -142,7 +145,7 @@ func (l *Ledger) add(runID, key, member string, value []byte) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.buf = append(l.buf, `{"v":`...)
-	l.buf = strconv.AppendInt(l.buf, ledgerVersion, 10)
+	l.buf = strconv.AppendInt(l.buf, LedgerVersion, 10)
 	l.buf = record.AppendTime(append(l.buf, `,"at":"`...), l.now().UnixNano())
 	l.buf = record.AppendString(append(l.buf, `","run_id":`...), []byte(runID))
 	l.buf = record.AppendString(append(l.buf, `,"checkpoint_key":`...), []byte(key))
