@@ -2,8 +2,10 @@ package lease_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -11,6 +13,7 @@ import (
 	"time"
 
 	"sf2loki/pkg/lease"
+	"sf2loki/pkg/sysexits"
 )
 
 // job is a command that goes on until a signal ends it.
@@ -20,10 +23,17 @@ type job struct {
 	stubborn bool // only SIGKILL ends it
 	status   int  // once it has ended
 	gone     chan struct{}
+	exited   chan struct{} // before gone, if somebody is left behind
 }
 
-func (j *job) Exited() <-chan struct{} { return j.gone }
-func (j *job) Gone() <-chan struct{}   { return j.gone }
+func (j *job) Exited() <-chan struct{} {
+	if j.exited != nil {
+		return j.exited
+	}
+	return j.gone
+}
+
+func (j *job) Gone() <-chan struct{} { return j.gone }
 
 func (j *job) Status() int {
 	j.mu.Lock()
@@ -142,4 +152,90 @@ func TestStatusOfTheCommand(t *testing.T) {
 			within(t, 0, 0, func() { must(t, p.lead(t, "b").End(t.Context())) })
 		})
 	}
+}
+
+// What a command leaves behind in its group has the grace to end, and no more.
+func TestLeftBehindIsKilled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPlace()
+		s := newShift(p, true)
+		s.runner.Start = func(uint64) (lease.Process, error) {
+			j := &job{gone: make(chan struct{}), exited: make(chan struct{}), stubborn: true}
+			close(j.exited)
+			s.began <- j
+			return j, nil
+		}
+		within(t, time.Minute, time.Minute, func() {
+			_, err := s.runner.Run(t.Context())
+			must(t, err)
+		})
+		if j := <-s.began; !slices.Equal(j.signals, []syscall.Signal{syscall.SIGKILL}) {
+			t.Errorf("signals %v", j.signals)
+		}
+	})
+}
+
+// A command that cannot be started ends the run, and somebody else can lead at
+// once; whoever watches is told of both.
+func TestStartFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPlace()
+		s := newShift(p, false)
+		var states []bool
+		s.runner.OnState = func(leading bool, _ uint64) { states = append(states, leading) }
+		failure := errors.New("no such command")
+		s.runner.Start = func(uint64) (lease.Process, error) { return nil, failure }
+		if _, err := s.runner.Run(t.Context()); !errors.Is(err, failure) {
+			t.Errorf("the end: %v", err)
+		}
+		if !slices.Equal(states, []bool{true, false}) {
+			t.Errorf("states %v", states)
+		}
+		within(t, 0, 0, func() { must(t, p.lead(t, "b").End(t.Context())) })
+	})
+}
+
+// A standby that is stopped has done what it should; one that waits in vain has not.
+func TestStandby(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPlace()
+		leader := p.lead(t, "b")
+		s := newShift(p, false)
+		ctx, stop := context.WithCancel(t.Context())
+		time.AfterFunc(time.Hour, stop)
+		within(t, time.Hour, time.Hour, func() {
+			if status, err := s.runner.Run(ctx); status != 0 || err != nil {
+				t.Errorf("stopped: %d, %v", status, err)
+			}
+		})
+		s.runner.Wait = time.Minute
+		var held *lease.HeldError
+		if _, err := s.runner.Run(t.Context()); !errors.As(err, &held) || !strings.Contains(err.Error(), "held by b") || sysexits.Of(err) != sysexits.TempFail {
+			t.Errorf("waited in vain: %v", err)
+		}
+		if len(s.epochs) != 0 {
+			t.Errorf("it led %v", s.epochs)
+		}
+		must(t, leader.End(t.Context()))
+	})
+}
+
+// A command goes on while its lease cannot be given back: it has ended already.
+func TestReleaseFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPlace()
+		var b broken
+		p.lease.Fault = b.ask
+		s := newShift(p, false)
+		go func() {
+			j := <-s.began
+			b.set(down)
+			j.end(0)
+		}()
+		if status, err := s.runner.Run(t.Context()); status != 0 || err != nil {
+			t.Errorf("%d, %v", status, err)
+		}
+		b.set(nil)
+		within(t, ttl-renew, ttl+2*time.Second, func() { must(t, p.lead(t, "b").End(t.Context())) })
+	})
 }
