@@ -282,6 +282,34 @@ func TestTies(t *testing.T) { // #21-1, and #38 for files
 			t.Fatalf("pass %d: %d downloads", i, b.downloads())
 		}
 	}
+	for _, q := range b.org.Requests("FROM EventLogFile WHERE EventType") { // peers 2, 3: one key, whole, and one interval
+		if line := q.Line(); !strings.Contains(line, "Interval = 'Hourly' AND ") || !strings.Contains(line, " ORDER BY CreatedDate ASC, Id ASC") {
+			t.Errorf("a listing is asked for by %s", line)
+		}
+	}
+	if n := len(b.org.Requests("FROM EventLogFile WHERE EventType")); n < 5 {
+		t.Errorf("%d listings", n)
+	}
+}
+
+// A file is known by when it was made, however long after its events: on the
+// first run and behind a position.
+func TestFilesTwoDaysLate(t *testing.T) { // peers 11
+	b := newBench(t)
+	late := func(rows int, made time.Duration) {
+		b.org.AddHour(sftest.Hour{Type: "Login", Start: now.Add(-made - 44*time.Hour).Truncate(time.Hour), Rows: rows}, created(now.Add(-made)))
+	}
+	late(3, 2*time.Hour)
+	for _, want := range []int{3, 4, 0} {
+		if err := b.pull("Login"); err != nil {
+			t.Fatal(err)
+		}
+		b.wantRows(want)
+		if want == 3 {
+			b.org.AddHour(login(11, 1), created(now.Add(-3*time.Hour))) // what the position has passed
+			late(4, time.Hour)
+		}
+	}
 }
 
 func TestTypes(t *testing.T) { // #134, #150
