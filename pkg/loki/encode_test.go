@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/golang/snappy"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -215,5 +217,27 @@ func TestEncodeAllocatesNothing(t *testing.T) {
 		push = AppendPush(push[:0], text, entries)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// Any snappy decoder reads what is compressed in pieces, and no buffer grows
+// twice, however badly the data compresses.
+func TestSnappyInPieces(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	noise := make([]byte, 2*snappyPiece+1)
+	for i := range noise {
+		noise[i] = byte(random.Uint32())
+	}
+	for _, data := range [][]byte{noise, bytes.Repeat([]byte("a line, "), len(noise)/8+1)} {
+		for _, n := range []int{0, 1, snappyPiece - 1, snappyPiece, snappyPiece + 1, len(noise)} {
+			packed := appendSnappy(nil, data[:n])
+			raw, err := snappy.Decode(nil, packed)
+			if err != nil || !bytes.Equal(raw, data[:n]) {
+				t.Errorf("%d bytes come back as %d: %v", n, len(raw), err)
+			}
+			if allocs := testing.AllocsPerRun(5, func() { packed = appendSnappy(packed[:0], data[:n]) }); allocs != 0 {
+				t.Errorf("%d bytes: %v allocations", n, allocs)
+			}
+		}
 	}
 }

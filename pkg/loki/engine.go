@@ -129,9 +129,10 @@ type Engine struct {
 	start time.Time
 
 	wake    chan struct{} // something has changed
-	space   chan struct{} // memory is free again
+	space   chan struct{} // the reader may go on
 	stopped chan struct{}
 	used    atomic.Int64 // bytes that are read and unsettled
+	ahead   atomic.Bool  // enough is read, see readsAhead
 	runID   atomic.Pointer[string]
 	daily   *daily
 	acks    io.Writer
@@ -158,7 +159,8 @@ type Engine struct {
 	// Batches and their memory.
 	streams     map[string]*stream
 	streamsSeen int64
-	labelTexts  crowd // of the streams
+	fed         *stream // whose batch was closed last
+	labelTexts  crowd   // of the streams
 	openList    openList
 	fullest     fullest
 	local       *batch // entries that need no push
@@ -275,10 +277,17 @@ func (e *Engine) kickBy(at time.Duration) {
 func (e *Engine) full() bool { return e.used.Load() >= e.cfg.BufferBytes }
 
 func (e *Engine) updateUsed() {
-	used := e.memory + int64(e.tracker.bytes())
-	e.used.Store(used)
-	if used >= e.cfg.BufferBytes {
+	e.used.Store(e.memory + int64(e.tracker.bytes()))
+	if e.full() {
 		e.kick()
+	}
+	e.letRead()
+}
+
+// letRead lets the reader go on, or not.
+func (e *Engine) letRead() {
+	e.ahead.Store(e.readsAhead())
+	if e.full() || e.ahead.Load() {
 		return
 	}
 	select {
@@ -286,6 +295,34 @@ func (e *Engine) updateUsed() {
 	default:
 	}
 }
+
+// readsAhead tells whether enough waits of one stream that is sent as fast as
+// the server takes it. To read on would fill memory that is not in the
+// processor's cache, and have more sent twice after a crash. A server that takes
+// its time, or a stream that waits for something, holds up no other stream.
+func (e *Engine) readsAhead() bool {
+	st := e.fed
+	if st == nil || len(st.queue) < enoughBatches {
+		return false
+	}
+	now := e.now()
+	switch st.place {
+	case placeBusy:
+		until := st.sent + promptAnswer
+		if now < until {
+			e.kickBy(until)
+		}
+		return now < until
+	case placeReady, placeNone: // on its way to be sent
+		return e.inFlight < e.maxInFlight() && e.gateOpen(now)
+	}
+	return false
+}
+
+const (
+	enoughBatches = 3 // one in flight and two that wait
+	promptAnswer  = time.Second
+)
 
 func (e *Engine) newBatch(st *stream) *batch {
 	if n := len(e.spareBatch); n > 0 {
@@ -413,6 +450,7 @@ func (e *Engine) step() (time.Duration, bool) {
 	if e.acksDue > now {
 		e.kickBy(e.acksDue)
 	}
+	e.letRead()
 	return max(0, e.timer-now), done
 }
 

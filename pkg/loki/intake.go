@@ -32,7 +32,8 @@ func (c *countingReader) Read(p []byte) (int, error) {
 }
 
 // read takes records until the input ends, the engine stops or a record shows
-// that this is the wrong input. It stops reading while memory is full.
+// that this is the wrong input. It stops reading while memory is full, or enough
+// is read.
 func (e *Engine) read(in io.Reader) {
 	counted := &countingReader{r: in}
 	reader := record.NewReader(counted)
@@ -52,7 +53,7 @@ func (e *Engine) read(in io.Reader) {
 		if e.full() {
 			reader.Trim()
 		}
-		for e.full() {
+		for e.full() || e.ahead.Load() {
 			select {
 			case <-e.space:
 			case <-e.stopped:
@@ -224,6 +225,7 @@ func (e *Engine) addEntry(rec *record.Record, p position) {
 	b := e.openBatch(st)
 	if len(b.entries) > 0 && b.encoded+size-encodedSlack > e.cfg.BatchBytes {
 		e.closeOpen(st)
+		e.kick()
 		b = e.openBatch(st)
 	}
 	en := e.appendEntry(b, rec, set.account, p, size)

@@ -117,6 +117,7 @@ func (e *Engine) closeOpen(st *stream) {
 	}
 	b.sort()
 	st.queue = append(st.queue, b)
+	e.fed = st
 	e.schedule(st)
 }
 
