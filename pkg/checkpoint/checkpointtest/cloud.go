@@ -40,6 +40,7 @@ type Trouble struct {
 	Body   string
 	Done   bool // the request takes effect all the same
 	Cut    bool // the connection breaks, in the middle of the body if there is one
+	Hang   bool // nothing is answered before the client gives up
 }
 
 // outcome is what a request came to.
@@ -144,6 +145,10 @@ func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return // the client has gone
 	}
 	trouble := c.begin(r)
+	if trouble.Hang {
+		<-r.Context().Done()
+		return
+	}
 	if trouble.Status == 0 && !trouble.Cut {
 		c.answer(w, r, body)
 		return

@@ -40,6 +40,7 @@ func RunFaults(t *testing.T, name string, fresh func(t testing.TB) *Cloud, open 
 	t.Run("doctor", f.testDoctor)
 	t.Run("same content again", f.testSameAgain)
 	t.Run("no answer", f.testNoAnswer)
+	t.Run("hangs", f.testHangs)
 	t.Run("redirects", f.testRedirect)
 	t.Run("answers without end", f.testEndless)
 	refusals = append(refusals,
@@ -135,6 +136,31 @@ func (f faults) testReset(t *testing.T) {
 	}
 	c.Break(first(func(*http.Request) bool { return true }, Trouble{Cut: true}))
 	f.want(t, c, "k", strings.Repeat("x", 100_000))
+}
+
+// A service that accepts requests and says nothing holds nobody for longer than
+// the store's patience, here that of the caller.
+func (f faults) testHangs(t *testing.T) { // peers 77
+	c := f.fresh(t)
+	c.Set(f.name, `{"k":"1"}`)
+	store := f.open(t, c)
+	data, gen, err := store.Get(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Break(func(*http.Request) Trouble { return Trouble{Hang: true} })
+	for name, call := range map[string]func(ctx context.Context) error{
+		"get": func(ctx context.Context) error { _, _, err := store.Get(ctx); return err },
+		"put": func(ctx context.Context) error { _, err := store.Put(ctx, data, gen); return err },
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		if err := call(ctx); !checkpoint.Retryable(err) {
+			t.Errorf("%s: %v (%d), which is not worth another try", name, err, sysexits.Of(err))
+		}
+		cancel()
+	}
+	c.Break(nil)
+	f.want(t, c, "k", "1")
 }
 
 func (f faults) testThrottled(t *testing.T) {
