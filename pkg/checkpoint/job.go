@@ -38,7 +38,7 @@ type Job struct {
 	totals   map[Key]*Totals
 	order    []Key
 	objects  int64 // read, run lines included
-	runs     Runs
+	runs     record.Runs
 	lost     map[string]*lostEntries // by key, since its last account
 	bad      int64                   // acknowledgements of keys that are no positions
 	firstBad string

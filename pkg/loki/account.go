@@ -125,47 +125,12 @@ func (e *Engine) noteOldest(ts int64) {
 	}
 }
 
-// inputRuns is what the input says about the runs that wrote it.
-type inputRuns struct {
-	open   []record.Run
-	lost   bool // more are open than are kept: that one of them never ended
-	status int  // the first one other than 0
-	what   string
-}
-
-// mostRuns is how many runs may be open at a time in one input.
-const mostRuns = 1000
-
-func (i *inputRuns) see(line []byte) {
-	run, err := record.ParseRun(line)
-	if err != nil {
-		return
-	}
-	if run.Status == nil {
-		if i.lost = i.lost || len(i.open) >= mostRuns; !i.lost {
-			i.open = append(i.open, run)
-		}
-		return
-	}
-	i.open = slices.DeleteFunc(i.open, func(have record.Run) bool {
-		return have.Program == run.Program && have.RunID == run.RunID
-	})
-	if i.status == 0 && *run.Status != 0 {
-		i.status, i.what = *run.Status, run.Program
-	}
-}
-
 // runsError is the status that the input tells, as an error.
 func (e *Engine) runsError() error {
-	runs := &e.in.runs
-	switch {
-	case runs.status != 0:
-		return sysexits.Errorf(sysexits.Told(runs.status), "the input is incomplete: %s ended with status %d", runs.what, runs.status)
-	case runs.lost && len(runs.open) == 0:
-		return sysexits.Errorf(sysexits.TempFail, "the input is incomplete: of more than %d runs at a time some never told their end", mostRuns)
-	case len(runs.open) > 0:
-		return sysexits.Errorf(sysexits.TempFail, "the input is incomplete: %s never told its end", runs.open[0].Program)
-	case e.in.ended && e.in.bytes == 0 && !e.cfg.AllowEmpty:
+	if err := e.in.runs.Err(); err != nil {
+		return err
+	}
+	if e.in.ended && e.in.bytes == 0 && !e.cfg.AllowEmpty {
 		return sysexits.WithHint(sysexits.Errorf(sysexits.TempFail, "the input is empty: what writes it did not begin"),
 			"--allow-empty says that it may be")
 	}

@@ -127,7 +127,6 @@ func TestManyNamesCostNoMemory(t *testing.T) {
 		e := tr.engine
 		for what, have := range map[string]int{
 			"accounts": len(e.accounts), "streams": len(e.streams), "keys": len(e.tracker.keys), "label sets": len(e.labels.sets),
-			"runs": len(e.in.runs.open),
 		} {
 			if have > 10500 {
 				t.Errorf("%d %s are remembered", have, what)

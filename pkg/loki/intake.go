@@ -16,7 +16,7 @@ type input struct {
 	ended bool
 	err   error // why it ended; nil at its regular end
 	bytes int64
-	runs  inputRuns
+	runs  record.Runs
 }
 
 // countingReader tells an input without a single byte from one of white space.
@@ -104,7 +104,7 @@ func (e *Engine) add(rec *record.Record, invalid *record.InvalidError) error {
 		return io.EOF
 	}
 	if rec.Run != nil && invalid == nil {
-		e.in.runs.see(rec.Run)
+		_ = e.in.runs.Note(rec.Run) // what is no run says nothing of one
 		if e.begun {
 			e.tracker.addRun(rec.Run)
 		} else {
