@@ -1,9 +1,9 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
@@ -16,6 +16,17 @@ import (
 type catCmd struct {
 	app *cli.App
 	sel selectFlags
+
+	mu    sync.Mutex // metrics may ask for the account at any time
+	kinds spool.Kinds
+	rows  []catRow
+}
+
+// catRow is the account of one source and event type.
+type catRow struct {
+	spool.Kind
+	selected, written int64
+	unwritten         int64 // in the buffer, for good when writing has failed
 }
 
 func newCat(app *cli.App, stock *stock) *ffcli.Command {
@@ -46,21 +57,76 @@ func (c *catCmd) exec(ctx context.Context, args []string) error {
 		return err
 	}
 	defer r.close()
-	out := bufio.NewWriterSize(c.app.Stdout, 64<<10)
-	var line []byte
+	c.app.Account(c.row(&catRow{}))
+	c.app.Report(c.account)
+	var buf []byte
+	var broken error // standard output is
 	err = r.all(func(_ *spool.File, l *spool.Letter, _ spool.Status) error {
 		if ctx.Err() != nil {
 			return errStopped
 		}
-		line = l.AppendLine(line[:0])
-		_, err := out.Write(line)
-		return err
+		c.take(l)
+		if buf = l.AppendLine(buf); len(buf) < catBuffer {
+			return nil
+		}
+		broken = c.write(buf)
+		buf = buf[:0]
+		return broken
 	})
-	if ferr := out.Flush(); ferr != nil {
-		return ferr
+	if broken == nil {
+		broken = c.write(buf)
+	}
+	if broken != nil {
+		return broken
 	}
 	if errors.Is(err, errStopped) { // as we were asked to; what was read is out
 		return nil
 	}
 	return err
+}
+
+// catBuffer is how much is written at a time.
+const catBuffer = 64 << 10
+
+func (c *catCmd) take(l *spool.Letter) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n, kind, isNew := c.kinds.Number(l)
+	if isNew {
+		c.rows = append(c.rows, catRow{Kind: kind})
+	}
+	c.rows[n].selected++
+	c.rows[n].unwritten++
+}
+
+// write writes what was taken.
+func (c *catCmd) write(buf []byte) error {
+	if _, err := c.app.Stdout.Write(buf); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range c.rows {
+		c.rows[i].written += c.rows[i].unwritten
+		c.rows[i].unwritten = 0
+	}
+	return nil
+}
+
+func (c *catCmd) account() []cli.ReportRow {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	rows := []cli.ReportRow{}
+	for i := range c.rows {
+		rows = append(rows, c.row(&c.rows[i]))
+	}
+	return rows
+}
+
+func (c *catCmd) row(r *catRow) cli.ReportRow {
+	return cli.ReportRow{
+		Source: r.Source, EventType: r.EventType,
+		In:  cli.Count{Name: "selected", N: r.selected},
+		Out: []cli.Count{{Name: "written", N: r.written}, {Name: "unwritten", N: r.unwritten, Now: true}},
+	}
 }

@@ -80,13 +80,14 @@ func (r *run) exec(ctx context.Context, args []string) error {
 		Delete: r.delete, Grace: r.grace, RunID: r.app.RunID(), Program: r.app.Name, Log: r.app.Log,
 		Watch: func(snapshot func() replay.Result) {
 			r.app.OnUSR1(func() any { return snapshot() })
+			r.account(true, func() []replay.Account { return snapshot().Accounts })
 			pace := cli.NewPace()
 			stopProgress = r.app.KeepProgress(func() string { return progressText(snapshot(), pace) })
 		},
 	})
 	stopProgress()
 	r.metrics.add(&result)
-	r.account(&result)
+	r.account(false, func() []replay.Account { return result.Accounts })
 	if perr := r.printResult(&result); err == nil {
 		err = perr
 	}
@@ -98,16 +99,36 @@ func progressText(s replay.Result, pace *cli.Pace) string {
 		s.Replayed+s.Failed, s.Send, s.Replayed, s.Failed, pace.Text(s.Replayed+s.Failed, s.Send))
 }
 
-// account says where each of the selected records went.
-func (r *run) account(res *replay.Result) {
-	rows := []cli.ReportRow{{
-		In: cli.Count{Name: "selected", N: res.Send + res.TooOld + res.Spent + res.Unsent},
+// account says where each of the selected records went. At the end none may
+// wait any more.
+func (r *run) account(running bool, look func() []replay.Account) {
+	r.app.Account(runRow(&replay.Account{}))
+	r.app.Report(func() []cli.ReportRow {
+		rows := []cli.ReportRow{}
+		for _, a := range look() {
+			if a == (replay.Account{Kind: a.Kind}) {
+				continue // nothing but what is beyond --limit
+			}
+			row := runRow(&a)
+			if running {
+				row.Out = append(row.Out, cli.Count{Name: "waiting", N: a.Waiting, Now: true})
+			}
+			rows = append(rows, row)
+		}
+		return rows
+	})
+}
+
+func runRow(a *replay.Account) cli.ReportRow {
+	return cli.ReportRow{
+		Source: a.Source, EventType: a.EventType,
+		In: cli.Count{Name: "selected", N: a.Selected},
 		Out: []cli.Count{
-			{Name: "replayed", N: res.Replayed}, {Name: "failed", N: res.Failed}, {Name: "returned", N: res.Returned},
-			{Name: "too_old", N: res.TooOld}, {Name: "out_of_attempts", N: res.Spent}, {Name: "only_when_asked_for", N: res.Unsent},
+			{Name: "replayed", N: a.Replayed}, {Name: "failed", N: a.Failed}, {Name: "returned", N: a.Returned},
+			{Name: "too_old", N: a.TooOld}, {Name: "out_of_attempts", N: a.Spent}, {Name: "only_when_asked_for", N: a.Unsent},
+			{Name: "in_use", N: a.InUse},
 		},
-	}}
-	r.app.Report(func() []cli.ReportRow { return rows })
+	}
 }
 
 func (r *run) options() (err error) {

@@ -54,6 +54,8 @@ type Result struct {
 	FailedFiles []string         `json:"failed_files,omitempty"`
 	Stopped     bool             `json:"stopped"`
 
+	Accounts []Account `json:"-"` // by source and event type
+
 	// Damage is the worst place of a file that held no record.
 	Damage *spool.Damage `json:"-"`
 }
@@ -74,7 +76,8 @@ type item struct {
 	spool.Item
 	group    *group
 	state    state
-	refusals int64 // dead letters of it, more than one when the command cut it up
+	account  uint16 // its number
+	refusals int64  // dead letters of it, more than one when the command cut it up
 }
 
 type state uint8
@@ -96,10 +99,11 @@ type run struct {
 	byKey  map[string]*group
 	items  []item
 
-	mu      sync.Mutex
-	result  Result
-	broken  bool // by a failure of our own
-	crowded bool // more groups than can be open at once: counted as in use
+	mu       sync.Mutex
+	result   Result
+	accounts accounts
+	broken   bool // by a failure of our own
+	crowded  bool // more groups than can be open at once: counted as in use
 }
 
 // Run replays. The error, if any, bears the exit status.
@@ -123,7 +127,7 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 	if err == nil {
 		err = r.verdict()
 	}
-	return r.result, err
+	return r.snapshot(), err
 }
 
 // finishAll gives all groups back. After a failure of our own they keep their
@@ -147,6 +151,7 @@ func (r *run) snapshot() Result {
 	defer r.mu.Unlock()
 	res := r.result
 	res.FailedFor, res.FailedFiles = maps.Clone(res.FailedFor), slices.Clone(res.FailedFiles)
+	res.Accounts = slices.Clone(r.accounts.list)
 	return res
 }
 
@@ -181,14 +186,25 @@ func (r *run) plan() error {
 		}
 	}
 	r.sort()
-	if r.Limit > 0 && len(r.items) > r.Limit {
-		r.items = r.items[:r.Limit]
-	}
+	r.cut()
 	r.result.Send = int64(len(r.items))
 	if err := r.letGo(); err != nil {
 		return err
 	}
 	return r.countBusy(busy)
+}
+
+// cut takes back the selection of what is beyond the limit.
+func (r *run) cut() {
+	if r.Limit == 0 || len(r.items) <= r.Limit {
+		return
+	}
+	for i := r.Limit; i < len(r.items); i++ {
+		acc := r.accountOf(&r.items[i])
+		acc.Selected--
+		acc.Waiting--
+	}
+	r.items = r.items[:r.Limit]
 }
 
 // nothingLeft tells a group of which only such files are there that hold nothing
@@ -246,15 +262,30 @@ func (r *run) index(claim *spool.Claim) error {
 	}
 	r.groups = append(r.groups, g)
 	r.byKey[g.key] = g
+	var of []uint16 // the account of each item
 	items, err := claim.Index(func(l *spool.Letter, s spool.Status) bool {
 		v := r.Judge(l, s)
+		if v == Other {
+			return false
+		}
+		n := r.accounts.number(l)
+		r.accounts.list[n].judged(v)
 		r.result.Counts.add(v)
+		if v == Send {
+			of = append(of, n)
+		}
 		return v == Send
 	}, r.damaged)
-	for _, it := range items {
-		r.items = append(r.items, item{Item: it, group: g})
+	if err != nil { // what was listed stays what it was
+		for _, n := range of {
+			r.giveOneBack(n)
+		}
+		return err
 	}
-	return err
+	for i, it := range items {
+		r.items = append(r.items, item{Item: it, group: g, account: of[i]})
+	}
+	return nil
 }
 
 func (r *run) damaged(d *spool.Damage) {
@@ -292,6 +323,9 @@ func (r *run) countBusy(busy [][]*spool.File) error {
 					s = spool.New
 				}
 				if r.Judge(l, s) == Send {
+					acc := &r.accounts.list[r.accounts.number(l)]
+					acc.Selected++
+					acc.InUse++
 					r.result.InUse++
 				}
 				return nil

@@ -133,9 +133,6 @@ func (s *settler) loop(ctx context.Context, stop func(), c *child, events <-chan
 			}
 		}
 	}
-	if err := s.apply(); err != nil && s.err == nil {
-		s.err = err
-	}
 	if s.overdue && end != nil {
 		return sysexits.Errorf(sysexits.TempFail, "the time of --grace is over: %v", end)
 	}
@@ -215,11 +212,16 @@ func (s *settler) takeLetter(l *letter) error {
 	if err := it.group.claim.Fail(&it.Item, l.refusal); err != nil {
 		return err
 	}
+	acc := s.accountOf(it)
 	if it.state == replayed { // so we thought
 		s.result.Replayed--
+		acc.Replayed--
+		acc.Waiting++
 	}
 	it.state = failed
 	s.result.Failed++
+	acc.Failed++
+	acc.Waiting--
 	s.result.FailedFor[string(reason)]++
 	s.noteFailedFile(it.group)
 	return nil
@@ -358,6 +360,9 @@ func (r *run) replayed(it *item) error {
 	}
 	it.state = replayed
 	r.result.Replayed++
+	acc := r.accountOf(it)
+	acc.Replayed++
+	acc.Waiting--
 	return nil
 }
 
@@ -387,9 +392,16 @@ func (r *run) giveBack() {
 	defer r.mu.Unlock()
 	for i := range r.items {
 		if st := r.items[i].state; st != replayed && st != failed {
-			r.result.Returned++
+			r.giveOneBack(r.items[i].account)
 		}
 	}
+}
+
+func (r *run) giveOneBack(account uint16) {
+	r.result.Returned++
+	acc := &r.accounts.list[account]
+	acc.Returned++
+	acc.Waiting--
 }
 
 func readAcks(r io.Reader, letters *letterPipe, events chan<- event) {
