@@ -20,7 +20,7 @@ func TestImage(t *testing.T) {
 	h := &host{t, t.TempDir()}
 	must(t, os.Chmod(h.dir, 0o755))
 	h.program("busybox", "/bin/busybox")
-	h.program("flock", "/usr/bin/flock") // the official busybox has one
+	h.program("flock", "/usr/bin/flock") // Alpine's busybox has one
 	for applet := range strings.FieldsSeq(output(t, exec.Command("busybox", "--list"))) {
 		if applet != "busybox" {
 			must(t, os.Symlink("busybox", h.path("bin/"+applet)))

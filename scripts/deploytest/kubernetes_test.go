@@ -86,6 +86,9 @@ func TestPods(t *testing.T) {
 		named["claim "+o.Name] = true
 	}
 	account := only[*corev1.ServiceAccount](t, all).Name
+	if mounted := only[*corev1.ServiceAccount](t, all).AutomountServiceAccountToken; mounted == nil || *mounted {
+		t.Error("every pod of the account has its token")
+	}
 	for kind, pod := range pods(t, all) {
 		spec := pod.Spec
 		context := spec.SecurityContext
@@ -94,6 +97,11 @@ func TestPods(t *testing.T) {
 		}
 		if spec.ServiceAccountName != account || *spec.TerminationGracePeriodSeconds < 45 {
 			t.Errorf("%s: account %s, grace %d", kind, spec.ServiceAccountName, *spec.TerminationGracePeriodSeconds)
+		}
+		// #151: who asks the server for the lease has a token, nobody else.
+		asks := strings.Contains(strings.Join(spec.Containers[0].Command, " "), "k8s://")
+		if mounted := spec.AutomountServiceAccountToken; mounted == nil || *mounted != asks {
+			t.Errorf("%s: a token is mounted: %v, and needed: %v", kind, mounted, asks)
 		}
 		volumes := map[string]bool{}
 		for _, v := range spec.Volumes {
@@ -116,6 +124,9 @@ func checkContainer(t *testing.T, kind string, c corev1.Container, volumes, name
 	s := c.SecurityContext
 	if s == nil || *s.AllowPrivilegeEscalation || *s.Privileged || !*s.ReadOnlyRootFilesystem || !reflect.DeepEqual(s.Capabilities, &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}) {
 		t.Errorf("%s: security context %+v", kind, s)
+	}
+	if !regexp.MustCompile(`^[a-z0-9./-]+:v?\d+\.\d+\.\d+$`).MatchString(c.Image) { // #57
+		t.Errorf("%s: image %s is not that of a release", kind, c.Image)
 	}
 	if c.Resources.Limits.Memory().IsZero() || c.Resources.Requests.Cpu().IsZero() {
 		t.Errorf("%s: resources %+v", kind, c.Resources)
@@ -180,6 +191,9 @@ func TestRole(t *testing.T) {
 	}
 	if !reflect.DeepEqual(role.Rules, want) {
 		t.Errorf("rules %+v", role.Rules)
+	}
+	if len(binding.Subjects) != 1 || binding.Subjects[0].Kind != "ServiceAccount" || binding.Subjects[0].Name == "default" || binding.Subjects[0].Namespace != role.Namespace { // #154
+		t.Errorf("bound are %+v", binding.Subjects)
 	}
 	if binding.RoleRef.Name != role.Name || binding.Subjects[0].Name != only[*corev1.ServiceAccount](t, all).Name {
 		t.Errorf("bound are %+v", binding)
@@ -247,10 +261,18 @@ func TestCronJob(t *testing.T) {
 // The image has what its description copies, and is not root's.
 func TestContainerfile(t *testing.T) {
 	text := read(t, root+"/scripts/kubernetes/Containerfile")
-	user := ""
+	user, bases := "", 0
+	pinned := regexp.MustCompile(`^[a-z0-9./-]+:[a-z0-9.-]+@sha256:[0-9a-f]{64}$`)
 	for line := range strings.Lines(text) {
 		f := strings.Fields(line)
 		switch {
+		case len(f) > 1 && f[0] == "FROM":
+			bases++
+			if !pinned.MatchString(f[1]) { // #71-5
+				t.Errorf("what it is built from may change: %s", line)
+			}
+		case len(f) > 2 && f[0] == "COPY" && (user != "" || strings.Contains(line, "--chown")): // #152
+			t.Errorf("it is not root's: %s", line)
 		case len(f) > 1 && f[0] == "USER":
 			user = f[1]
 		case len(f) > 2 && f[0] == "COPY":
@@ -263,6 +285,9 @@ func TestContainerfile(t *testing.T) {
 				}
 			}
 		}
+	}
+	if bases == 0 {
+		t.Error("the image has no base")
 	}
 	for kind, pod := range pods(t, objects(t)) {
 		if want := strings.Split(user, ":")[0]; want == "0" || want != strconv.FormatInt(*pod.Spec.SecurityContext.RunAsUser, 10) {

@@ -77,8 +77,10 @@ func TestUnitsAgree(t *testing.T) {
 			}
 		}
 	}
-	if !strings.Contains(want, "\nNoNewPrivileges=yes\n") || !strings.Contains(want, "\nProtectSystem=strict\n") {
-		t.Errorf("hardened by %s", want)
+	for _, line := range []string{"NoNewPrivileges=yes", "ProtectSystem=strict", "MemoryMax=1G", "TasksMax=512"} { // #71-2, #155
+		if !strings.Contains(want, "\n"+line+"\n") {
+			t.Errorf("hardened without %s by %s", line, want)
+		}
 	}
 }
 
