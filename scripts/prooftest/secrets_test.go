@@ -51,7 +51,7 @@ func (b *bench) plant() {
 	b.Write("password", plantedPassword+"\n")
 	b.Write("client", plantedClient+"\n")
 	b.Write("salt", plantedSalt+"\n")
-	b.Write("rules.yaml", "rules:\n  - {action: hash, field: USER_NAME}\n")
+	b.Write("rules.yaml", "eventlogfile:\n  - {action: hash, fields: [USER_NAME]}\n")
 	b.Write("records", `{"ts":"`+time.Now().UTC().Format(time.RFC3339Nano)+`","labels":{"source":"a","event_type":"b"},"line":"x","checkpoint_key":"file:x","checkpoint_value":"1"}`+"\n"+
 		`{"ts":"2020-01-01T00:00:00Z","labels":{"source":"a","event_type":"b"},"line":"old"}`+"\n")
 	b.Write("acks", `{"checkpoint_key":"file:x","checkpoint_value":"1"}`+"\n")
@@ -172,6 +172,9 @@ func TestSecrets(t *testing.T) {
 				"SF_PULL_METRICS_FILE=pull.prom", "LOKI_PUSH_METRICS_FILE=push.prom", "CKPT_METRICS_FILE=ckpt.prom")
 			tell := b.watchCommandLines()
 			outputs := b.attempt()
+			if !strings.Contains(outputs[0], `"line":`) {
+				t.Errorf("no salt and no key was used: %s", outputs[0])
+			}
 			lines := tell()
 			secrets := b.secrets()
 			for i, out := range outputs {
