@@ -83,21 +83,16 @@ func (e *Engine) trips(b *batch) bool {
 	return false
 }
 
-// tripsHere asks the breaker about an entry that was judged here, nil if it
-// passed.
-func (e *Engine) tripsHere(f *fault) bool {
-	if !e.cfg.Breaker || e.cfg.DryRun {
-		return false
-	}
-	if f == nil {
+// askBreakerHere asks the breaker about an entry that was judged here, nil if it
+// passed, and ends the run when it opens.
+func (e *Engine) askBreakerHere(f *fault) {
+	switch {
+	case !e.cfg.Breaker || e.cfg.DryRun:
+	case f == nil:
 		e.breakerHere.see("")
-		return false
+	case !harmless(f.reason) && e.breakerHere.see(f.reason):
+		e.fail(breakerError(e.breakerHere, f, false))
 	}
-	if harmless(f.reason) || !e.breakerHere.see(f.reason) {
-		return false
-	}
-	e.fail(breakerError(e.breakerHere, f, false))
-	return true
 }
 
 func breakerError(k *breaker, f *fault, stops bool) error {

@@ -120,7 +120,7 @@ func (e *Engine) add(rec *record.Record, invalid *record.InvalidError) error {
 	switch {
 	case invalid != nil:
 		f := fault{reason: record.InvalidRecord, detail: invalid.Text, stage: stageCheck}
-		e.tripsHere(&f)
+		e.askBreakerHere(&f)
 		e.addLocal(rec, e.accountOf(rec), p, entryRefused, f)
 	case rec.CheckpointOnly:
 		e.addCheckpoint(p)
@@ -208,7 +208,7 @@ func (e *Engine) addEntry(rec *record.Record, p position) {
 	set := e.labels.get(e, rec.Labels)
 	ts, md := e.retime(rec, set)
 	f := e.judgeEntry(set, ts, md)
-	e.tripsHere(f)
+	e.askBreakerHere(f)
 	if f != nil {
 		e.addLocal(rec, set.account, p, entryRefused, *f)
 		return

@@ -42,12 +42,10 @@ func (e *Engine) isolate(r *request, v *Verdict) {
 	switch {
 	case pointed+rest == 0:
 		e.popGroup(b)
-	case settled > 0 && pointed == 0:
-		// The rest is the group now, and is pushed again as it is.
-		r.group.tries = tries{need: patience}
 	case pointed > 0 && rest > 0 && r.group.want == entryPending:
-		e.setAside(r, v)
+		e.setAside(r)
 	case settled > 0:
+		// The rest is the group now, and is pushed again as it is.
 		r.group.tries = tries{need: patience}
 	default:
 		e.bisect(r)
@@ -99,7 +97,7 @@ func (e *Engine) refuseFor(r *request, i int32, v *Verdict, n int) {
 
 // setAside takes what the text points at out of the group, to be tried by
 // itself once the rest is settled.
-func (e *Engine) setAside(r *request, v *Verdict) {
+func (e *Engine) setAside(r *request) {
 	b, g := r.batch, *r.group
 	for k, i := range r.entries {
 		if s := e.suspects[k]; s.Fault >= 0 && !s.Sure {

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"sf2loki/pkg/record"
 )
@@ -140,12 +139,12 @@ func timeFault(text, rest string) (Fault, bool) {
 	switch {
 	case strings.HasPrefix(rest, "timestamp too old: "):
 		f := Fault{Kind: KindTooOld, Reason: record.TooOld}
-		f.Oldest, _ = timeAfter(rest, "oldest acceptable timestamp is: ", ", '\n", time.RFC3339)
-		f.addNamed(timeAfter(rest, "timestamp too old: ", ", '\n", time.RFC3339))
+		f.Oldest, _ = timeAfter(rest, "oldest acceptable timestamp is: ")
+		f.addNamed(timeAfter(rest, "timestamp too old: "))
 		return f, true
 	case strings.HasPrefix(rest, "timestamp too new: "):
 		f := Fault{Kind: KindTooNew, Reason: record.TooNew}
-		f.addNamed(timeAfter(rest, "timestamp too new: ", ", '\n", time.RFC3339))
+		f.addNamed(timeAfter(rest, "timestamp too new: "))
 		return f, true
 	case strings.Contains(rest, " label names; limit "):
 		return Fault{Kind: KindLabelCount, Reason: record.InvalidLabels, WholeStream: true,
@@ -205,7 +204,7 @@ func ingesterFault(text string) (Fault, bool) {
 		if ns, ok := parseTime(when, goTime); ok {
 			f.Named = append(f.Named, NamedTime{Time: ns, Exact: true, Count: 1})
 		}
-		if ns, ok := timeAfter(why, "oldest acceptable timestamp is: ", ", '\n", time.RFC3339); ok && (f.Oldest == 0 || ns < f.Oldest) {
+		if ns, ok := timeAfter(why, "oldest acceptable timestamp is: "); ok && (f.Oldest == 0 || ns < f.Oldest) {
 			f.Oldest = ns
 		}
 	}

@@ -192,17 +192,17 @@ func sizeAfter(s, mark string) int64 {
 	return int64(n)
 }
 
-// timeAfter is the time that stands right after mark, up to one of the bytes of
-// end, in nanoseconds.
-func timeAfter(s, mark, end, layout string) (int64, bool) {
+// timeAfter is the time, as RFC 3339 has it, that stands right after mark, in
+// nanoseconds.
+func timeAfter(s, mark string) (int64, bool) {
 	_, s, found := strings.Cut(s, mark)
 	if !found {
 		return 0, false
 	}
-	if i := strings.IndexAny(s, end); i >= 0 {
+	if i := strings.IndexAny(s, ", '\n"); i >= 0 {
 		s = s[:i]
 	}
-	return parseTime(s, layout)
+	return parseTime(s, time.RFC3339)
 }
 
 func parseTime(s, layout string) (int64, bool) {

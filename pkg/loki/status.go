@@ -1,6 +1,8 @@
 package loki
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -124,20 +126,9 @@ func (e *Engine) holds() []Hold {
 		holds = append(holds, h)
 	}
 	slices.SortFunc(holds, func(a, b Hold) int {
-		switch {
-		case a.Seconds != b.Seconds:
-			return -compareFloat(a.Seconds, b.Seconds)
-		}
-		return strings.Compare(a.Stream, b.Stream)
+		return cmp.Or(cmp.Compare(b.Seconds, a.Seconds), strings.Compare(a.Stream, b.Stream))
 	})
 	return holds
-}
-
-func compareFloat(a, b float64) int {
-	if a < b {
-		return -1
-	}
-	return 1
 }
 
 // holding says in words what holds, the longest first.
@@ -185,7 +176,7 @@ func (e *Engine) Ready() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.paused.IsZero() && e.paused.After(time.Now()) {
-		return fmt.Errorf("%s", e.holding())
+		return errors.New(e.holding())
 	}
 	idle := e.now() - max(e.lastSettled, e.firstWaiting)
 	if e.waiting == 0 || idle < e.cfg.UnreadyAfter {
