@@ -12,6 +12,7 @@ import (
 	"github.com/peterbourgon/ff/v3/ffcli"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"sf2loki/pkg/backoff"
 	"sf2loki/pkg/cli"
 	"sf2loki/pkg/feed"
 	"sf2loki/pkg/salesforce"
@@ -105,7 +106,7 @@ func (f *limitsFlags) run(ctx context.Context, app *cli.App) error {
 		case err != nil:
 			app.Log.Warn("the limits could not be had", "err", err)
 		}
-		if err := feed.Wait(ctx, f.poll); err != nil {
+		if err := backoff.Sleep(ctx, f.poll); err != nil {
 			return err
 		}
 	}

@@ -226,7 +226,7 @@ func (s *Source) body(ctx context.Context, l *entry) ([]byte, *skip, error) {
 		case ctx.Err() != nil:
 			return nil, nil, context.Cause(ctx)
 		case attempt < bodyAttempts && errors.As(err, &broken):
-			if err := feed.Wait(ctx, wait.Next()); err != nil {
+			if err := backoff.Sleep(ctx, wait.Next()); err != nil {
 				return nil, nil, err
 			}
 			continue

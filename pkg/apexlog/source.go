@@ -12,9 +12,9 @@ import (
 	"io"
 	"iter"
 	"log/slog"
-	"math/rand/v2"
 	"time"
 
+	"sf2loki/pkg/backoff"
 	"sf2loki/pkg/feed"
 	"sf2loki/pkg/outlet"
 	"sf2loki/pkg/salesforce"
@@ -118,7 +118,7 @@ func (s *Source) Pull(ctx context.Context) error {
 		if ctx.Err() != nil || !s.cfg.Follow || err != nil && !temporary(err) {
 			return s.final(ctx, err)
 		}
-		if err := feed.Wait(ctx, s.untilNext(err, time.Since(begin))); err != nil {
+		if err := backoff.Sleep(ctx, s.untilNext(err, time.Since(begin))); err != nil {
 			return err
 		}
 	}
@@ -145,10 +145,9 @@ func (s *Source) final(ctx context.Context, err error) error {
 	return err
 }
 
-// untilNext is how long to wait after a cycle that took so long: a tenth more
-// or less than asked, so that many programs do not ask at the same moment.
+// untilNext is how long to wait after a cycle that took so long.
 func (s *Source) untilNext(err error, took time.Duration) time.Duration {
-	wait := s.cfg.Poll + time.Duration((rand.Float64()-0.5)*0.2*float64(s.cfg.Poll))
+	wait := backoff.Jitter(s.cfg.Poll)
 	if err != nil && feed.Judge(err) == feed.Throttle {
 		return wait // what it took was our own doing
 	}

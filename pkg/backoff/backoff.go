@@ -37,6 +37,12 @@ func (b *Backoff) Next() time.Duration {
 // Reset begins the series anew, after an attempt that went well.
 func (b *Backoff) Reset() { b.ceiling = b.min }
 
+// Jitter is up to a tenth more or less than d, so that many programs that do
+// something every d do not do it at the same moment.
+func Jitter(d time.Duration) time.Duration {
+	return d + time.Duration((rand.Float64()-0.5)*0.2*float64(d))
+}
+
 // Sleep waits for d, or until ctx is done, whose cause it then returns.
 func Sleep(ctx context.Context, d time.Duration) error {
 	if ctx.Err() != nil {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"sf2loki/pkg/backoff"
-	"sf2loki/pkg/feed"
 	"sf2loki/pkg/outlet"
 	"sf2loki/pkg/record"
 	"sf2loki/pkg/salesforce"
@@ -109,7 +108,7 @@ func (s *Source) download(ctx context.Context, f *File) (*os.File, int64, error)
 		if err == nil || attempt == bodyAttempts || !hadBegun(err) {
 			return tmp, size, err
 		}
-		if err := feed.Wait(ctx, wait.Next()); err != nil {
+		if err := backoff.Sleep(ctx, wait.Next()); err != nil {
 			return nil, 0, err
 		}
 	}

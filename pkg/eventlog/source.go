@@ -9,10 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"time"
 
+	"sf2loki/pkg/backoff"
 	"sf2loki/pkg/feed"
 	"sf2loki/pkg/outlet"
 	"sf2loki/pkg/salesforce"
@@ -106,7 +106,7 @@ func (s *Source) Pull(ctx context.Context) error {
 		if ctx.Err() != nil || !s.cfg.Follow || fatal(err) {
 			return s.final(ctx, err)
 		}
-		if err := feed.Wait(ctx, s.untilNext(err, time.Since(begin))); err != nil {
+		if err := backoff.Sleep(ctx, s.untilNext(err, time.Since(begin))); err != nil {
 			return err
 		}
 	}
@@ -149,14 +149,13 @@ func fatal(err error) bool {
 // interval is longer.
 const retryHeld = 5 * time.Minute
 
-// untilNext is how long to wait after a cycle that took so long: a tenth more
-// or less than asked, so that many programs do not ask at the same moment.
+// untilNext is how long to wait after a cycle that took so long.
 func (s *Source) untilNext(err error, took time.Duration) time.Duration {
 	wait := s.cfg.Poll
 	if errors.Is(err, errLeft) {
 		wait = min(wait, retryHeld)
 	}
-	wait += time.Duration((rand.Float64() - 0.5) * 0.2 * float64(wait))
+	wait = backoff.Jitter(wait)
 	if judge(err) == throttle {
 		return wait // what it took was our own doing
 	}

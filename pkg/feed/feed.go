@@ -6,7 +6,6 @@
 package feed
 
 import (
-	"context"
 	"errors"
 	"time"
 
@@ -84,16 +83,4 @@ func (w Window) Prefix() string {
 		since = w.Since.UTC().Format(time.RFC3339)
 	}
 	return "window=" + since + "/" + w.Until.UTC().Format(time.RFC3339) + ":"
-}
-
-// Wait waits for d or until ctx ends, whose cause it then returns.
-func Wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

@@ -127,8 +127,3 @@ func (s *Source) patiently(ctx context.Context, tries int, call func() *failure)
 
 // sleep waits for d; false: ctx was done first.
 func sleep(ctx context.Context, d time.Duration) bool { return backoff.Sleep(ctx, d) == nil }
-
-// jitter is d, or up to a tenth more or less.
-func jitter(d time.Duration) time.Duration {
-	return d - d/10 + backoff.New(d/5, d/5).Next()
-}

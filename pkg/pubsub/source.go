@@ -19,6 +19,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"sf2loki/pkg/backoff"
 	"sf2loki/pkg/outlet"
 	"sf2loki/pkg/pubsub/eventbus"
 	"sf2loki/pkg/salesforce"
@@ -312,7 +313,7 @@ func (r *run) rediscover() {
 	if s.cfg.Managed != "" || s.cfg.Rediscover <= 0 {
 		return
 	}
-	for sleep(r.ctx, jitter(s.cfg.Rediscover)) {
+	for sleep(r.ctx, backoff.Jitter(s.cfg.Rediscover)) {
 		if err := r.lookAgain(); err != nil && r.ctx.Err() == nil {
 			s.log.Error("topics could not be looked for", "err", err)
 		}

@@ -147,14 +147,7 @@ func (c *Client) pauseRetry(ctx context.Context, e *Error, attempt int, d time.D
 		d *= 4 // what runs in the org takes seconds at least
 	}
 	c.set.Log.Debug("trying again", "err", e, "attempt", attempt, "pause", d)
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return backoff.Sleep(ctx, d)
 }
 
 func (c *Client) try(ctx context.Context, op, path string, use func(*answer) error) error {

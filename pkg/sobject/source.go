@@ -12,11 +12,11 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
 
+	"sf2loki/pkg/backoff"
 	"sf2loki/pkg/feed"
 	"sf2loki/pkg/outlet"
 	"sf2loki/pkg/shape"
@@ -231,7 +231,7 @@ func (s *Source) follow(ctx context.Context) error {
 			for {
 				wait, err := t.turn(ctx, slots)
 				if err == nil {
-					err = feed.Wait(ctx, wait)
+					err = backoff.Sleep(ctx, wait)
 				}
 				if err != nil {
 					cancel(err)
@@ -264,7 +264,7 @@ func (t *series) turn(ctx context.Context, slots chan struct{}) (time.Duration, 
 	<-slots
 	t.src.passed(t)
 	t.src.stats.Failing("object "+t.obj.Name, err)
-	wait := jitter(t.poll())
+	wait := backoff.Jitter(t.poll())
 	if err == nil {
 		return max(wait-took, 0), nil
 	}
@@ -278,7 +278,7 @@ func (t *series) turn(ctx context.Context, slots chan struct{}) (time.Duration, 
 			return 0, err
 		}
 	}
-	return jitter(min(t.poll(), retryFailed)), nil
+	return backoff.Jitter(min(t.poll(), retryFailed)), nil
 }
 
 // passed notes the end of a cycle. Once every object has had one, it is known
@@ -293,12 +293,6 @@ func (s *Source) passed(t *series) {
 	}
 }
 
-// jitter is a tenth more or less than d, so that many programs do not ask at the
-// same moment.
-func jitter(d time.Duration) time.Duration {
-	return d + time.Duration((rand.Float64()-0.5)*0.2*float64(d))
-}
-
 // untilFree waits while the org has had enough of us.
 func (s *Source) untilFree(ctx context.Context) error {
 	for {
@@ -308,7 +302,7 @@ func (s *Source) untilFree(ctx context.Context) error {
 		if wait <= 0 {
 			return nil
 		}
-		if err := feed.Wait(ctx, wait); err != nil {
+		if err := backoff.Sleep(ctx, wait); err != nil {
 			return err
 		}
 	}
