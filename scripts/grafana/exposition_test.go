@@ -194,3 +194,21 @@ func TestExposition(t *testing.T) {
 		}
 	}
 }
+
+// A counter's name ends with _total, and no other's; the version is on the one
+// series that tells it, so that a new build doubles no other (#58, #82).
+func TestNamesAndVersion(t *testing.T) {
+	for name, f := range knownMetrics(t) {
+		if strings.HasSuffix(name, "_total") != (f.kind == "counter") {
+			t.Errorf("%s is a %s", name, f.kind)
+		}
+		for _, suffix := range []string{"_bucket", "_sum", "_count"} {
+			if strings.HasSuffix(name, suffix) {
+				t.Errorf("%s looks like a part of a histogram", name)
+			}
+		}
+		if f.labels["version"] != (name == "sf2loki_build_info") || f.labels["service_version"] {
+			t.Errorf("%s has the labels %v", name, f.labels)
+		}
+	}
+}

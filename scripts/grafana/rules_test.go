@@ -9,7 +9,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/prometheus/common/model"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -139,6 +141,56 @@ func TestLokiRules(t *testing.T) {
 		for _, problem := range unknownColumns(columns, r.Expr, "") {
 			t.Errorf("%s%s: %s", r.Alert, r.Record, problem)
 		}
+	}
+}
+
+// lateRange is a range of LogQL, and how far it lies back.
+var lateRange = regexp.MustCompile(`\[([^\]]+)\](?: offset (\w+))?`)
+
+// reach is how old events of a range may be; a range that follows what is
+// looked at reaches as far as that.
+func reach(t *testing.T, text, offset string) time.Duration {
+	t.Helper()
+	var sum time.Duration
+	for _, part := range []string{text, offset} {
+		switch {
+		case strings.HasPrefix(part, "$__"):
+			return 24 * time.Hour
+		case part != "":
+			d, err := model.ParseDuration(part)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum += time.Duration(d)
+		}
+	}
+	return sum
+}
+
+// Event log files come three to six hours late: five minutes that end now hold
+// none of their rows, ever (#106).
+func TestRangesReachLateFiles(t *testing.T) {
+	queries := logqlQueries(t)
+	for _, r := range rulesOf(t, "loki.rules.yml") {
+		queries = append(queries, asked{where: r.Alert + r.Record, expr: r.Expr})
+	}
+	ranges := 0
+	for _, q := range queries {
+		if !strings.Contains(q.expr, `source="eventlogfile"`) {
+			continue
+		}
+		for _, m := range lateRange.FindAllStringSubmatch(q.expr, -1) {
+			ranges++
+			if d := reach(t, m[1], m[2]); d < 6*time.Hour {
+				t.Errorf("%s: %s reaches back %v only", q.where, m[0], d)
+			}
+		}
+	}
+	if ranges < 20 {
+		t.Errorf("%d ranges", ranges)
+	}
+	if reach(t, "5m", "") >= 6*time.Hour || reach(t, "5m", "8h") < 6*time.Hour {
+		t.Error("what reaches is not told from what does not")
 	}
 }
 
