@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"sf2loki/pkg/salesforce"
@@ -62,20 +61,4 @@ func TestWindowPrefix(t *testing.T) {
 	if got := (Window{Since: day}).Prefix(); got != "" {
 		t.Errorf("a beginning alone is %q", got)
 	}
-}
-
-func TestWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		began := time.Now()
-		if err := Wait(t.Context(), time.Hour); err != nil || time.Since(began) != time.Hour {
-			t.Errorf("waited %s: %v", time.Since(began), err)
-		}
-		fenced := errors.New("fenced")
-		ctx, cancel := context.WithCancelCause(t.Context())
-		time.AfterFunc(time.Minute, func() { cancel(fenced) })
-		began = time.Now()
-		if err := Wait(ctx, time.Hour); !errors.Is(err, fenced) || time.Since(began) != time.Minute {
-			t.Errorf("waited %s: %v", time.Since(began), err)
-		}
-	})
 }
