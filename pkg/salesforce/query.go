@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"iter"
 	"net/url"
@@ -30,9 +31,9 @@ func (c *Client) Query(ctx context.Context, soql string) iter.Seq2[json.RawMessa
 func (c *Client) query(ctx context.Context, path string) iter.Seq2[json.RawMessage, error] {
 	return func(yield func(json.RawMessage, error) bool) {
 		var total, n int64
-		seen := map[string]bool{}
+		seen := pathSet{seed: maphash.MakeSeed(), sums: map[uint64]bool{}}
 		for {
-			seen[path] = true
+			seen.add(path)
 			page, err := c.page(ctx, path)
 			if e := (*Error)(nil); errors.As(err, &e) && e.Kind == KindNotFound && !isFirst(path) {
 				e.Kind = KindLocator // what the path leads to is a rest that is no longer there
@@ -56,13 +57,23 @@ func (c *Client) query(ctx context.Context, path string) iter.Seq2[json.RawMessa
 				}
 				return
 			}
-			if path = page.Next; seen[path] {
+			if path = page.Next; seen.has(path) {
 				yield(nil, coded(&Error{Op: "query", Kind: KindNotJSON, Message: "the pages of the answer lead round in a circle"}))
 				return
 			}
 		}
 	}
 }
+
+// pathSet remembers paths by their hashes: there may be as many as a server
+// likes, and as long.
+type pathSet struct {
+	seed maphash.Seed
+	sums map[uint64]bool
+}
+
+func (p pathSet) add(path string)      { p.sums[maphash.String(p.seed, path)] = true }
+func (p pathSet) has(path string) bool { return p.sums[maphash.String(p.seed, path)] }
 
 type page struct {
 	Total   int64             `json:"totalSize"`
