@@ -17,6 +17,12 @@ import (
 // A pipe that stands still: the credit falls to what is in the pipe, nothing
 // more is asked for, and nothing is lost or counted as a fault.
 func TestPipeStandsStill(t *testing.T) { // peers 52, 53, 76
+	t.Run("session lives", func(t *testing.T) { pipeStandsStill(t, 1) })
+	t.Run("session ends", func(t *testing.T) { pipeStandsStill(t, 2) })
+}
+
+// pipeStandsStill needs so many logins: the session may end meanwhile.
+func pipeStandsStill(t *testing.T, logins int) {
 	inBubble(t, sftest.BusConfig{}, func(r *rig) {
 		r.define()
 		r.publish(0, 1000)
@@ -35,10 +41,16 @@ func TestPipeStandsStill(t *testing.T) { // peers 52, 53, 76
 		if c := run.topic(order); c.Reconnects != 0 || c.Stalls != 0 || c.Credit != 0 {
 			t.Errorf("the topic is %+v", c)
 		}
+		if logins > 1 {
+			r.org.ExpireTokens()
+		}
 		r.out.block(false)
 		r.out.wait(1000)
 		r.wantNumbers(count(0, 1000))
-		if c := run.topic(order); c.Reconnects != 0 {
+		if r.api.logins != logins {
+			t.Errorf("%d logins", r.api.logins)
+		}
+		if c := run.topic(order); c.Reconnects != int64(logins-1) {
 			t.Errorf("the topic is %+v\n%s", c, r.out.log.String())
 		}
 		run.end()

@@ -1,6 +1,7 @@
 package pubsub
 
 import (
+	"log/slog"
 	"testing"
 	"time"
 
@@ -66,15 +67,17 @@ func TestResume(t *testing.T) {
 		for _, c := range []struct {
 			stored string
 			want   []string
+			begins string
 		}{
-			{b64(ids[1]), count(2, 4)},
-			{`{"v":1,"org":"` + r.org.ID + `","id":"` + b64(ids[2]) + `"}`, count(3, 4)},
-			{"earliest", count(0, 4)},
-			{"rubbish", count(0, 4)},
-			{"-1", count(0, 4)},
+			{b64(ids[1]), count(2, 4), `"` + b64(ids[1]) + `" cause="the stored position"`},
+			{`{"v":1,"org":"` + r.org.ID + `","id":"` + b64(ids[2]) + `"}`, count(3, 4), `"` + b64(ids[2]) + `" cause="the stored position"`},
+			{"earliest", count(0, 4), `earliest cause="the stored position"`},
+			{"rubbish", count(0, 4), `earliest cause="the stored position cannot be used"`},
+			{"-1", count(0, 4), `earliest cause="the stored position cannot be used"`},
 		} {
 			r.out = newOutput()
 			r.cfg.Output.Records = r.out.records
+			r.cfg.Log = slog.New(slog.NewTextHandler(&r.out.log, nil))
 			r.cfg.Resume = func(key string) (string, bool) {
 				if key != "org=prod:lane=b:pubsub:"+order {
 					t.Errorf("asked for %s", key)
@@ -84,6 +87,7 @@ func TestResume(t *testing.T) {
 			run := r.start()
 			r.out.waitEvents(len(c.want))
 			r.wantNumbers(c.want)
+			contains(t, r.out.log.String(), `msg="topic begins" topic=`+order+" from="+c.begins) // peers 69
 			if c.stored == "rubbish" && run.totals().LoadErrors != 1 {
 				t.Error("not counted")
 			}
