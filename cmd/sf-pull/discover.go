@@ -13,7 +13,6 @@ import (
 	"sf2loki/pkg/feed"
 	"sf2loki/pkg/fnmatch"
 	"sf2loki/pkg/pubsub"
-	"sf2loki/pkg/sysexits"
 )
 
 // discoverFlags are the flags of sf-pull discover.
@@ -86,9 +85,5 @@ func (f *discoverFlags) run(ctx context.Context, app *cli.App) error {
 	silenceGRPC()
 	bus := pubsub.New(pubsub.Config{API: client, OrgID: id, Endpoint: endpoint, Log: app.Log, Tries: 2}) // somebody is waiting
 	cfg := discover.Config{API: client, Kinds: f.kinds, Objects: f.objects, Lookback: f.lookback, MaySubscribe: bus.MaySubscribe}
-	err = discover.Run(ctx, cfg, func(t *discover.Thing) error { return printJSON(app, t) })
-	if err != nil && !sysexits.Coded(err) && feed.Judge(err) == feed.Later {
-		return sysexits.Wrap(sysexits.TempFail, err)
-	}
-	return err
+	return feed.Final(ctx, discover.Run(ctx, cfg, func(t *discover.Thing) error { return printJSON(app, t) }))
 }

@@ -102,7 +102,7 @@ func (f *limitsFlags) run(ctx context.Context, app *cli.App) error {
 		case err == nil && !f.follow:
 			return nil
 		case err != nil && (!f.follow || sysexits.Of(err) == sysexits.IOErr || feed.Judge(err) == feed.Ends):
-			return err
+			return feed.Final(ctx, err)
 		case err != nil:
 			app.Log.Warn("the limits could not be had", "err", err)
 		}
@@ -126,7 +126,7 @@ func (w *limitsWatch) ask(ctx context.Context) error {
 	var line bytes.Buffer
 	if err := json.Unmarshal(raw, &limits); err != nil || json.Compact(&line, raw) != nil {
 		w.failed.WithLabelValues().Inc()
-		return sysexits.Wrap(sysexits.TempFail, &feed.OddAnswer{Text: "ask for the limits: the answer is none"})
+		return &feed.OddAnswer{Text: "ask for the limits: the answer is none"}
 	}
 	w.mu.Lock()
 	w.limits = limits

@@ -79,7 +79,7 @@ func (f *listFlags) run(ctx context.Context, app *cli.App) error {
 			break
 		}
 		if err != nil {
-			return err
+			return feed.Final(ctx, err)
 		}
 	}
 	return sysexits.Wrap(sysexits.IOErr, w.Flush())

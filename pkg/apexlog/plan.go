@@ -59,7 +59,7 @@ func StaticPlan(cfg *Config) *Plan {
 // are counted apart.
 func (s *Source) Plan(ctx context.Context, maxAge time.Duration) (*Plan, error) {
 	if err := s.prepare(ctx); err != nil {
-		return nil, s.final(ctx, err)
+		return nil, feed.Final(ctx, err)
 	}
 	p := StaticPlan(&s.cfg)
 	p.Static = false
@@ -73,7 +73,7 @@ func (s *Source) Plan(ctx context.Context, maxAge time.Duration) (*Plan, error) 
 	for at.time < upper {
 		logs, err := s.list(ctx, s.soql(at, upper))
 		if err != nil {
-			return nil, s.final(ctx, fmt.Errorf("list debug logs: %w", err))
+			return nil, feed.Final(ctx, fmt.Errorf("list debug logs: %w", err))
 		}
 		c.APICalls++
 		for i := range logs {

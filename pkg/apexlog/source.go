@@ -19,7 +19,6 @@ import (
 	"sf2loki/pkg/outlet"
 	"sf2loki/pkg/salesforce"
 	"sf2loki/pkg/shape"
-	"sf2loki/pkg/sysexits"
 	"sf2loki/pkg/tally"
 )
 
@@ -107,7 +106,7 @@ func (s *Source) Stats() *tally.Stats { return s.stats }
 // ctx ends, whose cause it then returns.
 func (s *Source) Pull(ctx context.Context) error {
 	if err := s.prepare(ctx); err != nil {
-		return s.final(ctx, err)
+		return feed.Final(ctx, err)
 	}
 	for {
 		begin := time.Now()
@@ -115,34 +114,13 @@ func (s *Source) Pull(ctx context.Context) error {
 		s.note(ctx, err)
 		s.stats.Failing("the pass over debug logs", err)
 		s.cfg.Shape.WarnMissing(s.log)
-		if ctx.Err() != nil || !s.cfg.Follow || err != nil && !temporary(err) {
-			return s.final(ctx, err)
+		if ctx.Err() != nil || !s.cfg.Follow || err != nil && !feed.Temporary(err) {
+			return feed.Final(ctx, err)
 		}
 		if err := backoff.Sleep(ctx, s.untilNext(err, time.Since(begin))); err != nil {
 			return err
 		}
 	}
-}
-
-// temporary tells whether a later cycle can do better.
-func temporary(err error) bool {
-	switch feed.Judge(err) {
-	case feed.Later, feed.Throttle:
-		return true
-	}
-	return false
-}
-
-func (s *Source) final(ctx context.Context, err error) error {
-	switch {
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
-	case err == nil || sysexits.Coded(err):
-		return err
-	case temporary(err):
-		return sysexits.Wrap(sysexits.TempFail, err)
-	}
-	return err
 }
 
 // untilNext is how long to wait after a cycle that took so long.
@@ -254,7 +232,7 @@ func (s *Source) note(ctx context.Context, err error) {
 			s.log.Warn("Salesforce's limits end this cycle; the next one goes on", "err", err)
 		}
 		return
-	case !temporary(err):
+	case !feed.Temporary(err):
 		return
 	}
 	s.failures++

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sf2loki/pkg/backoff"
+	"sf2loki/pkg/feed"
 	"sf2loki/pkg/outlet"
 	"sf2loki/pkg/record"
 	"sf2loki/pkg/salesforce"
@@ -29,6 +30,9 @@ func (i *incomplete) Error() string {
 	}
 	return "the body is not whole: " + i.torn.String()
 }
+
+// Unwrap says what a pass makes of it: the next one may find it whole.
+func (i *incomplete) Unwrap() error { return &feed.OddAnswer{Text: i.Error()} }
 
 // pullFile downloads one file and writes its records, or sees to it that its
 // absence is known.
@@ -166,15 +170,6 @@ func hadBegun(err error) bool {
 	return errors.As(err, &b)
 }
 
-// answered is the HTTP status that came with a failure, 0 when there was none.
-func answered(err error) int {
-	var e *salesforce.Error
-	if errors.As(err, &e) {
-		return e.Status
-	}
-	return 0
-}
-
 // failed judges a file that could not be had. nil means that it has been waited
 // for long enough: then either the position is behind it, with a source_gap in
 // its place, or what there is of it is to be delivered.
@@ -183,16 +178,16 @@ func (s *Source) failed(ctx context.Context, e *emitter, t *series, f *File, err
 		return context.Cause(ctx)
 	}
 	err = fmt.Errorf("%s of %s, %s: %w", f.ID, f.EventType, f.LogDate.UTC().Format(time.RFC3339), err)
-	status := answered(err)
+	status := feed.Status(err)
 	var missing gap
 	if t.pos.begun(f) {
 		missing.Rows = t.pos.rows
 	}
-	switch judge(err) {
-	case gone:
+	switch feed.Judge(err) {
+	case feed.Gone:
 		s.countFailure(status, err)
 		return s.giveUp(e, t, f, missing, err.Error(), status)
-	case later:
+	case feed.Later:
 		s.countFailure(status, err)
 	default:
 		return err

@@ -44,10 +44,10 @@ func parseFile(raw json.RawMessage) (File, error) {
 		Sequence      float64
 	}
 	if err := json.Unmarshal(raw, &r); err != nil {
-		return File{}, sysexits.Errorf(sysexits.TempFail, "a record of the listing: %w", err)
+		return File{}, fmt.Errorf("a record of the listing: %w", err)
 	}
 	if !validID(r.ID) {
-		return File{}, sysexits.Errorf(sysexits.TempFail, "a record of the listing: %.40q is no Id", r.ID)
+		return File{}, fmt.Errorf("a record of the listing: %.40q is no Id", r.ID)
 	}
 	f := File{ID: r.ID, EventType: r.EventType, Interval: r.Interval, Length: int64(r.LogFileLength), Sequence: int(r.Sequence)}
 	var err1, err2 error
@@ -56,7 +56,7 @@ func parseFile(raw json.RawMessage) (File, error) {
 		f.LogDate, err2 = salesforce.ParseTime(r.LogDate)
 	}
 	if err := errors.Join(err1, err2); err != nil {
-		return File{}, sysexits.Errorf(sysexits.TempFail, "a record of the listing, %s: %w", r.ID, err)
+		return File{}, fmt.Errorf("a record of the listing, %s: %w", r.ID, err)
 	}
 	return f, nil
 }
@@ -237,17 +237,11 @@ func (l *listing) query(ctx context.Context, soql string, use func(json.RawMessa
 			return err
 		}
 		if err := use(raw); err != nil {
-			return &listError{err}
+			return &feed.OddAnswer{Text: err.Error()}
 		}
 	}
 	return nil
 }
-
-// listError is an answer that is no listing. It may be better the next time.
-type listError struct{ err error }
-
-func (e *listError) Error() string { return e.err.Error() }
-func (e *listError) Unwrap() error { return e.err }
 
 // picklist asks which event types the org knows; nil when it does not say.
 func (l *listing) picklist(ctx context.Context) ([]string, error) {

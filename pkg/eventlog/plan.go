@@ -81,7 +81,7 @@ func StaticPlan(cfg *Config) *Plan {
 // older than maxAge are counted apart.
 func (s *Source) Plan(ctx context.Context, maxAge time.Duration) (*Plan, error) {
 	if err := s.prepare(ctx); err != nil {
-		return nil, s.final(ctx, err)
+		return nil, feed.Final(ctx, err)
 	}
 	upper := s.cfg.API.Now().Add(-s.cfg.Settle)
 	names, err := s.discover(ctx, upper)
@@ -89,7 +89,7 @@ func (s *Source) Plan(ctx context.Context, maxAge time.Duration) (*Plan, error) 
 		err = s.openAll(names)
 	}
 	if err != nil {
-		return nil, s.final(ctx, err)
+		return nil, feed.Final(ctx, err)
 	}
 	p := StaticPlan(&s.cfg)
 	p.Static, p.Categories, p.OrgID = false, []Category{}, s.cfg.OrgID
@@ -98,7 +98,7 @@ func (s *Source) Plan(ctx context.Context, maxAge time.Duration) (*Plan, error) 
 	for _, name := range names {
 		c, files, err := s.planSeries(ctx, s.series[name], upper, maxAge)
 		if err != nil {
-			return nil, s.final(ctx, err)
+			return nil, feed.Final(ctx, err)
 		}
 		p.Categories = append(p.Categories, c)
 		p.Total.add(&c.Amount)

@@ -163,7 +163,7 @@ func (s *Source) note(ctx context.Context, t *series, err error) {
 		t.failures = 0
 		return
 	}
-	if judge(err) != later {
+	if feed.Judge(err) != feed.Later {
 		return
 	}
 	t.failures++
@@ -199,7 +199,7 @@ func (s *Source) pullSeries(ctx context.Context, e *emitter, t *series, upper ti
 		for i := range files {
 			select {
 			case <-enough:
-				return fmt.Errorf("%w: %s stopped early", errLeft, t.eventType)
+				return fmt.Errorf("files are %w: %s stopped early", feed.ErrLeft, t.eventType)
 			default:
 			}
 			if err := s.pullFile(ctx, e, t, &files[i]); err != nil {

@@ -15,9 +15,7 @@ import (
 	"sf2loki/pkg/backoff"
 	"sf2loki/pkg/feed"
 	"sf2loki/pkg/outlet"
-	"sf2loki/pkg/salesforce"
 	"sf2loki/pkg/shape"
-	"sf2loki/pkg/sysexits"
 	"sf2loki/pkg/tally"
 )
 
@@ -89,22 +87,19 @@ func (s *Source) Stats() *tally.Stats { return s.stats }
 // Progress is how far the run is.
 func (s *Source) Progress() *Progress { return &s.progress }
 
-// errLeft is a pass after which files are left.
-var errLeft = errors.New("files are left for a later pass")
-
 // Pull makes one pass over the files, or with Follow one after the other until
 // ctx ends, whose cause it then returns.
 func (s *Source) Pull(ctx context.Context) error {
 	if err := s.prepare(ctx); err != nil {
-		return s.final(ctx, err)
+		return feed.Final(ctx, err)
 	}
 	for {
 		begin := time.Now()
 		err := s.cycle(ctx)
 		s.passed(time.Since(begin))
 		s.stats.Failing("the pass over event log files", err)
-		if ctx.Err() != nil || !s.cfg.Follow || fatal(err) {
-			return s.final(ctx, err)
+		if ctx.Err() != nil || !s.cfg.Follow || err != nil && !feed.Temporary(err) {
+			return feed.Final(ctx, err)
 		}
 		if err := backoff.Sleep(ctx, s.untilNext(err, time.Since(begin))); err != nil {
 			return err
@@ -127,24 +122,6 @@ func (s *Source) passed(took time.Duration) {
 		"files_so_far", sum.Files, "written_so_far", sum.Written, "dead_lettered_so_far", sum.DeadLettered)
 }
 
-// final is the error that a run ends with.
-func (s *Source) final(ctx context.Context, err error) error {
-	switch {
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
-	case err == nil || sysexits.Coded(err):
-		return err
-	case judge(err) == throttle || judge(err) == later || errors.Is(err, errLeft):
-		return sysexits.Wrap(sysexits.TempFail, err)
-	}
-	return err
-}
-
-// fatal tells whether no later cycle can do better.
-func fatal(err error) bool {
-	return err != nil && !errors.Is(err, errLeft) && judge(err) != throttle && judge(err) != later
-}
-
 // retryHeld is when a file that could not be had is tried again, if the poll
 // interval is longer.
 const retryHeld = 5 * time.Minute
@@ -152,11 +129,11 @@ const retryHeld = 5 * time.Minute
 // untilNext is how long to wait after a cycle that took so long.
 func (s *Source) untilNext(err error, took time.Duration) time.Duration {
 	wait := s.cfg.Poll
-	if errors.Is(err, errLeft) {
+	if errors.Is(err, feed.ErrLeft) {
 		wait = min(wait, retryHeld)
 	}
 	wait = backoff.Jitter(wait)
-	if judge(err) == throttle {
+	if feed.Judge(err) == feed.Throttle {
 		return wait // what it took was our own doing
 	}
 	return max(wait-took, 0)
@@ -194,11 +171,11 @@ func (s *Source) cycle(ctx context.Context) error {
 	upper := s.cfg.API.Now().Add(-s.cfg.Settle)
 	names, err := s.discover(ctx, upper)
 	if err != nil {
-		if fatal(err) {
+		if !feed.Temporary(err) {
 			return err
 		}
 		s.pollFailed("discovery", err)
-		if judge(err) == throttle {
+		if feed.Judge(err) == feed.Throttle {
 			return s.throttled(err)
 		}
 	}
@@ -217,9 +194,9 @@ func (s *Source) cycle(ctx context.Context) error {
 	case r.throttle != nil:
 		return s.throttled(r.throttle)
 	case r.held > 0:
-		return fmt.Errorf("%w: %d of %d event types are not done, the last because of: %v", errLeft, r.held, len(names), r.last)
+		return fmt.Errorf("files are %w: %d of %d event types are not done, the last because of: %v", feed.ErrLeft, r.held, len(names), r.last)
 	case err != nil:
-		return fmt.Errorf("%w: the event types could not be asked for: %v", errLeft, err)
+		return fmt.Errorf("files are %w: the event types could not be asked for: %v", feed.ErrLeft, err)
 	}
 	return s.saveStar(upper)
 }
@@ -264,10 +241,10 @@ type result struct {
 func (r *result) add(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	switch judge(err) {
-	case throttle:
+	switch feed.Judge(err) {
+	case feed.Throttle:
 		r.throttle = err
-	case later:
+	case feed.Later:
 		r.held++
 		r.last = err
 	default:
@@ -298,9 +275,9 @@ func (s *Source) pullAll(ctx context.Context, names []string, upper time.Time) *
 					continue
 				}
 				r.add(err)
-				switch judge(err) {
-				case later:
-				case throttle:
+				switch feed.Judge(err) {
+				case feed.Later:
+				case feed.Throttle:
 					once.Do(func() { close(enough) })
 				default:
 					once.Do(func() { close(enough) })
@@ -322,36 +299,4 @@ handOut:
 	close(queue)
 	workers.Wait()
 	return r
-}
-
-// verdict is what a failure means for the work.
-type verdict int
-
-const (
-	ends     verdict = iota // nothing can go on: the error is the program's end
-	later                   // the same may go well later
-	throttle                // the org has had enough of us
-	gone                    // what was asked for is not there any more
-)
-
-func judge(err error) verdict {
-	var e *salesforce.Error
-	var odd *listError
-	var part *incomplete
-	switch {
-	case errors.As(err, &odd) || errors.As(err, &part) || errors.Is(err, errLeft):
-		return later
-	case !errors.As(err, &e):
-		return ends
-	}
-	switch e.Kind {
-	case salesforce.KindLimitTotal, salesforce.KindLimitConcurrent, salesforce.KindReserve, salesforce.KindLoginRate:
-		return throttle
-	case salesforce.KindNotFound:
-		return gone
-	case salesforce.KindNotJSON, salesforce.KindTimeout, salesforce.KindTransport, salesforce.KindTransient,
-		salesforce.KindOther, salesforce.KindLocator, salesforce.KindQueryTimeout:
-		return later
-	}
-	return ends
 }

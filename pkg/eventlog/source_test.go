@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"sf2loki/pkg/feed"
 	"sf2loki/pkg/salesforce"
 	"sf2loki/pkg/sftest"
 	"sf2loki/pkg/sysexits"
@@ -77,7 +78,7 @@ func TestHoldBack(t *testing.T) { // C2
 	b.org.AddHour(sftest.Hour{Type: "API", Start: hourOf(10), Rows: 3})
 	b.org.Fault(first+"/LogFile", sftest.Fault{Status: 500, Times: -1})
 	wantCode(t, b.pull("Login", "API"), sysexits.TempFail)
-	b.wantRows(3) // the other type is not held back
+	b.wantRows(3)                                                                                                                           // the other type is not held back
 	if why := b.last.Stats().Totals().Failing["the pass over event log files"]; !strings.Contains(why, "1 of 2 event types are not done") { // #17, peers 49
 		t.Errorf("failing because of %q", why)
 	}
@@ -553,7 +554,7 @@ func TestUntilNext(t *testing.T) {
 		{nil, 0, 54 * time.Minute, 66 * time.Minute},
 		{nil, 30 * time.Minute, 24 * time.Minute, 36 * time.Minute},
 		{nil, 3 * time.Hour, 0, 0},
-		{errLeft, 0, 270 * time.Second, 330 * time.Second},
+		{feed.ErrLeft, 0, 270 * time.Second, 330 * time.Second},
 		{limit, 30 * time.Minute, 54 * time.Minute, 66 * time.Minute}, // quiet, whatever the pass took
 	} {
 		for range 20 {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"sf2loki/pkg/feed"
 	"sf2loki/pkg/sysexits"
 )
 
@@ -100,7 +101,7 @@ func glob(pattern, name string) bool {
 func (s *Source) spell(ctx context.Context) ([]string, error) {
 	names := s.cfg.Types.names()
 	known, err := s.list.picklist(ctx)
-	if err != nil && judge(err) != later && judge(err) != gone {
+	if v := feed.Judge(err); err != nil && v != feed.Later && v != feed.Gone {
 		return nil, fmt.Errorf("ask which event types there are: %w", err)
 	}
 	if err != nil || len(known) == 0 {

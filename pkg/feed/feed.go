@@ -6,10 +6,12 @@
 package feed
 
 import (
+	"context"
 	"errors"
 	"time"
 
 	"sf2loki/pkg/salesforce"
+	"sf2loki/pkg/sysexits"
 )
 
 // Verdict is what a failure means for the work.
@@ -24,8 +26,9 @@ const (
 	Gone                    // what was asked for is not there any more
 )
 
-// ErrLeft is a pass after which something is left for a later one.
-var ErrLeft = errors.New("rows are left for a later pass")
+// ErrLeft is a pass after which something is left for a later one. What that
+// is stands in front of it.
+var ErrLeft = errors.New("left for a later pass")
 
 // OddAnswer is an answer that is not what was asked for. It may be better the
 // next time.
@@ -55,6 +58,24 @@ func Judge(err error) Verdict {
 		return Refused
 	}
 	return Ends
+}
+
+// Temporary tells whether a later attempt can do better.
+func Temporary(err error) bool {
+	v := Judge(err)
+	return err != nil && (v == Later || v == Throttle)
+}
+
+// Final is the error that a run ends with: the cause of its end when it was
+// asked to stop, and one that another run may not have is to run again.
+func Final(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case Temporary(err):
+		return sysexits.Wrap(sysexits.TempFail, err) // unless it has a status of its own
+	}
+	return err
 }
 
 // Status is the HTTP status that came with a failure, 0 when there was none.

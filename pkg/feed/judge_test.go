@@ -12,7 +12,9 @@ import (
 
 // Each refusal is for one row source, for all of them, for later or for good.
 func TestJudge(t *testing.T) {
-	answer := func(k salesforce.Kind) error { return fmt.Errorf("query X: %w", &salesforce.Error{Kind: k, Status: 400}) }
+	answer := func(k salesforce.Kind) error {
+		return fmt.Errorf("query X: %w", &salesforce.Error{Kind: k, Status: 400})
+	}
 	for want, errs := range map[Verdict][]error{
 		Ends: {
 			errors.New("disk full"), context.Canceled,

@@ -77,7 +77,7 @@ func rfc3339(t time.Time) string {
 // are counted apart.
 func (s *Source) Plan(ctx context.Context, maxAge time.Duration) (*Plan, error) {
 	if err := s.prepare(ctx); err != nil {
-		return nil, s.final(ctx, err)
+		return nil, feed.Final(ctx, err)
 	}
 	p := StaticPlan(&s.cfg)
 	p.Static, p.Categories = false, []Category{}
@@ -88,7 +88,7 @@ func (s *Source) Plan(ctx context.Context, maxAge time.Duration) (*Plan, error) 
 		}
 		c, err := t.plan(ctx, maxAge)
 		if err != nil {
-			return nil, s.final(ctx, err)
+			return nil, feed.Final(ctx, err)
 		}
 		p.Categories = append(p.Categories, c)
 		p.Total.add(&c.Amount)

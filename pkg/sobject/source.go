@@ -20,7 +20,6 @@ import (
 	"sf2loki/pkg/feed"
 	"sf2loki/pkg/outlet"
 	"sf2loki/pkg/shape"
-	"sf2loki/pkg/sysexits"
 	"sf2loki/pkg/tally"
 )
 
@@ -96,12 +95,12 @@ func (s *Source) Stats() *tally.Stats { return s.stats }
 // its own schedule, until ctx ends, whose cause it then returns.
 func (s *Source) Pull(ctx context.Context) error {
 	if err := s.prepare(ctx); err != nil {
-		return s.final(ctx, err)
+		return feed.Final(ctx, err)
 	}
 	if s.cfg.Follow {
-		return s.final(ctx, s.follow(ctx))
+		return feed.Final(ctx, s.follow(ctx))
 	}
-	return s.final(ctx, s.once(ctx))
+	return feed.Final(ctx, s.once(ctx))
 }
 
 // prepare finds out what every object is and where it begins, before any record
@@ -126,21 +125,6 @@ func (s *Source) prepare(ctx context.Context) error {
 		return waiting
 	}
 	return nil
-}
-
-// final is the error that a run ends with.
-func (s *Source) final(ctx context.Context, err error) error {
-	switch {
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
-	case err == nil || sysexits.Coded(err):
-		return err
-	}
-	switch feed.Judge(err) {
-	case feed.Throttle, feed.Later:
-		return sysexits.Wrap(sysexits.TempFail, err)
-	}
-	return err
 }
 
 // once pulls every object once, several at a time.
@@ -214,7 +198,7 @@ func (o *outcome) err(n int) error {
 	case o.throttle != nil:
 		return o.throttle
 	case o.left > 0:
-		return fmt.Errorf("%w: %d of %d objects are not done, the last because of: %v", feed.ErrLeft, o.left, n, o.last)
+		return fmt.Errorf("rows are %w: %d of %d objects are not done, the last because of: %v", feed.ErrLeft, o.left, n, o.last)
 	}
 	return nil
 }
@@ -325,7 +309,7 @@ func (s *Source) enough() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if time.Until(s.held) > 0 {
-		return fmt.Errorf("%w: Salesforce's limits ended the cycle", feed.ErrLeft)
+		return fmt.Errorf("rows are %w: Salesforce's limits ended the cycle", feed.ErrLeft)
 	}
 	return nil
 }
