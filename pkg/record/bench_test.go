@@ -162,6 +162,27 @@ func BenchmarkWrite(b *testing.B) {
 	})
 }
 
+// BenchmarkEscape escapes cells of a row twice: most are short.
+func BenchmarkEscape(b *testing.B) {
+	for _, size := range []int{3, 7, 13, 50} {
+		text := []byte("user@example.com, a \"quoted\" word and more text behind it"[:size])
+		b.Run(fmt.Sprint(size, "B"), func(b *testing.B) {
+			b.SetBytes(int64(size))
+			var dst []byte
+			for b.Loop() {
+				dst = AppendTwice(dst[:0], text)
+			}
+		})
+		b.Run(fmt.Sprint("standard ", size, "B"), func(b *testing.B) {
+			b.SetBytes(int64(size))
+			for b.Loop() {
+				once, _ := json.Marshal(string(text))
+				_, _ = json.Marshal(string(once))
+			}
+		})
+	}
+}
+
 func BenchmarkTime(b *testing.B) {
 	text := []byte("2026-07-01T20:00:00.123456789Z")
 	b.Run("parse", func(b *testing.B) {

@@ -20,40 +20,45 @@ func AppendEscaped(dst, s []byte) []byte { return appendEscaped(dst, s, &once) }
 // inside another: the value of a line. It is AppendEscaped, twice.
 func AppendTwice(dst, s []byte) []byte { return appendEscaped(dst, s, &twice) }
 
-// appendEscaped looks at eight bytes at a time, and copies them before it knows
-// whether all of them stay.
+// appendEscaped looks at eight bytes at a time, or what is left, and copies them
+// before it knows whether all of them stay.
 func appendEscaped(dst, s []byte, escapes *escapeTable) []byte {
 	from := len(dst)
 	out, n, seen := dst[:cap(dst)], from, uint64(0)
-	for len(s) >= 8 {
+	for len(s) > 0 {
 		if len(out)-n < len(s)+8 {
 			out = grow(out, n, len(s))
 		}
-		x := binary.LittleEndian.Uint64(s)
+		x, size := word(s)
 		binary.LittleEndian.PutUint64(out[n:], x)
 		seen |= x
-		m := special(x)
-		if m == 0 {
-			n += 8
-			s = s[8:]
+		if i := bits.TrailingZeros64(special(x)) >> 3; i < size {
+			n += i
+			n += escapes.put(out[n:], s[i])
+			s = s[i+1:]
 			continue
 		}
-		i := bits.TrailingZeros64(m) >> 3
-		n += i
-		n += escapes.put(out[n:], s[i])
-		s = s[i+1:]
-	}
-	for i, c := range s {
-		if len(out)-n < len(s)-i+8 {
-			out = grow(out, n, len(s)-i)
-		}
-		seen |= uint64(c)
-		n += escapes.put(out[n:], c)
+		n += size
+		s = s[size:]
 	}
 	if seen&tops != 0 && !utf8.Valid(out[from:n]) {
 		return append(out[:from], appendValid(nil, out[from:n])...)
 	}
 	return out[:n]
+}
+
+// word is the first bytes of s, eight if there are so many, and how many.
+func word(s []byte) (uint64, int) {
+	n := len(s)
+	switch {
+	case n >= 8:
+		return binary.LittleEndian.Uint64(s), 8
+	case n >= 4: // twice four, which overlap
+		return uint64(binary.LittleEndian.Uint32(s)) | uint64(binary.LittleEndian.Uint32(s[n-4:]))<<(8*(n-4)), n
+	case n >= 2:
+		return uint64(binary.LittleEndian.Uint16(s)) | uint64(binary.LittleEndian.Uint16(s[n-2:]))<<(8*(n-2)), n
+	}
+	return uint64(s[0]), n
 }
 
 // grow returns out with room behind its first n bytes for some bytes more, and
