@@ -135,6 +135,7 @@ type auditor struct {
 	report   *Report
 	ofFile   map[string][]*letter // of listed files
 	lostOf   map[string]int64     // dropped of listed files, by runs that were cut off
+	passed   map[runKey]*cover    // by runs, of sources without files
 	captured []*letter            // that stand for entries of the window
 }
 
@@ -146,6 +147,7 @@ func Join(cfg Config, in *Inputs) *Report {
 			Rows: []*Row{}, Findings: []Finding{}},
 	}
 	a.sortLetters()
+	a.passed = a.covers()
 	for i := range in.files {
 		a.file(&in.files[i])
 	}

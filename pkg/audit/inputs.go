@@ -56,8 +56,8 @@ type pass struct {
 	Rejected         int64  `json:"rejected"`
 	Dropped          int64  `json:"dropped"`
 
-	source string
-	at     time.Time
+	run, key, source string
+	at               time.Time
 }
 
 // loss is what a run had dropped of a key when it was last heard of, and no
@@ -79,6 +79,12 @@ func (p *pass) fates() (refused, missing int64) {
 	missing = max(p.Rows-p.ResumedAfter-p.leftOut()-p.Delivered-p.Rejected-p.Dropped, 0)
 	apart := min(missing, p.DeadLettered)
 	return p.Rejected + apart, missing - apart
+}
+
+// lossy tells whether rows are without a fate that leads to Loki.
+func (p *pass) lossy() bool {
+	_, missing := p.fates()
+	return missing > 0 || p.Dropped > 0
 }
 
 // undelivered orders passes over the same file.
@@ -191,6 +197,7 @@ func (in *Inputs) Ledger(name string, r io.Reader) error {
 		switch {
 		case l.Account != nil:
 			l.Account.source, l.Account.at = sourceOf(checkpoint.ParseKey(l.Key)), l.At
+			l.Account.run, l.Account.key = l.RunID, l.Key
 			in.passes[l.Account.Origin] = append(in.passes[l.Account.Origin], *l.Account)
 			in.supersede(l.RunID, l.Key)
 		case l.Loss != nil:

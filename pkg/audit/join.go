@@ -205,6 +205,9 @@ func (p *pass) when() time.Time {
 	if t, err := time.Parse(time.RFC3339, p.LogDate); err == nil {
 		return t
 	}
+	if r, ok := reachOf(p.Origin); ok && r.from.Before(r.to) {
+		return r.to.Add(-time.Millisecond)
+	}
 	return p.at
 }
 
@@ -213,9 +216,16 @@ func (a *auditor) inWindow(t time.Time) bool {
 }
 
 func (a *auditor) other(p *pass) {
+	since, until := a.cfg.Since, a.cfg.Until
+	if r, ok := reachOf(p.Origin); ok {
+		if p.lossy() && a.mended(p.source, p.EventType, r) {
+			return // another pass over the same rows counts
+		}
+		since, until = r.window()
+	}
 	add(a.row(p.source, p.EventType), p)
 	a.unsettled(p, Finding{Verdict: Hole, Source: p.source, EventType: p.EventType, File: p.Origin,
-		Command: a.cfg.Commands.pullOther(p, a.cfg.Since, a.cfg.Until)})
+		Command: a.cfg.Commands.pullOther(p, since, until)})
 }
 
 // stray takes in the letters of the window that belong to no listed file.
@@ -250,6 +260,9 @@ func (a *auditor) losses() {
 				continue
 			}
 			day := at.UTC().Truncate(24 * time.Hour)
+			if a.mended(source, eventType, reach{day, at}) {
+				continue
+			}
 			finding.LogDate = stamp(day)
 			finding.Command = a.cfg.Commands.pullOther(&pass{source: source, EventType: eventType}, day, day.Add(24*time.Hour))
 		}
