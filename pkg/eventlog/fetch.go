@@ -225,7 +225,7 @@ func (s *Source) hold(e *emitter, t *series, f *File) error {
 	if !t.pos.set() {
 		t.pos = position{created: f.Created}
 	}
-	t.pos.failing = failing{ID: f.ID, Since: s.cfg.API.Now().UTC().Truncate(time.Second)}
+	t.pos.failing = feed.Failing{ID: f.ID, Since: s.cfg.API.Now().UTC().Truncate(time.Second)}
 	return e.checkpoint(t.key, t.pos.token(s.cfg.OrgID))
 }
 

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 
+	"sf2loki/pkg/feed"
 	"sf2loki/pkg/outlet"
 	"sf2loki/pkg/record"
 	"sf2loki/pkg/shape"
@@ -88,7 +89,7 @@ func (f *Files) load(key string) (filePosition, error) {
 	switch {
 	case err == nil:
 		return pos, nil
-	case useless(err):
+	case feed.IsUseless(err):
 		f.stats.Change(func(t *tally.Totals) { t.LoadErrors++ })
 		f.cfg.Log.Warn("a stored position cannot be used", "key", key, "err", err)
 		return filePosition{}, nil

@@ -2,7 +2,6 @@ package eventlog
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -41,24 +40,14 @@ func (s *Source) load(key string) (pos position, stored bool, err error) {
 	if ahead := feed.Ahead(pos.created, s.cfg.API.Now()); ahead != nil {
 		return pos, true, fmt.Errorf("%s: %w", key, ahead)
 	}
-	var id *idError
 	switch {
-	case err == nil:
-	case errors.As(err, &id):
-		s.loadFailed(key, err)
-		err = nil
-	case useless(err):
-		s.loadFailed(key, err)
-		return position{}, true, nil
-	default:
-		err = fmt.Errorf("%s: %w", key, err)
+	case feed.IsUseless(err):
+		s.stats.Change(func(t *tally.Totals) { t.LoadErrors++ })
+		s.log.Warn("a stored position cannot be used", "key", key, "err", err)
+	case err != nil:
+		return pos, true, fmt.Errorf("%s: %w", key, err)
 	}
-	return pos, true, err
-}
-
-func (s *Source) loadFailed(key string, err error) {
-	s.stats.Change(func(t *tally.Totals) { t.LoadErrors++ })
-	s.log.Warn("a stored position cannot be used", "key", key, "err", err)
+	return pos, true, nil
 }
 
 // open puts a type that is new at its beginning.

@@ -2,14 +2,11 @@ package eventlog
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
+	"sf2loki/pkg/feed"
 	"sf2loki/pkg/salesforce"
-	"sf2loki/pkg/sysexits"
 )
 
 // tokenVersion is the form of the positions that this release writes.
@@ -26,28 +23,22 @@ type position struct {
 	length, rows int64
 	order        int
 
-	failing failing
+	failing feed.Failing // the file behind the position that cannot be had
 
 	// done names the files at created that the existing daemon has read; they
 	// need not be in the order of their Ids.
 	done map[string]bool
 }
 
-// failing is the file behind the position that cannot be had.
-type failing struct {
-	ID    string    `json:"id"`
-	Since time.Time `json:"since"`
-}
-
 type token struct {
-	V       int      `json:"v"`
-	Org     string   `json:"org,omitempty"`
-	Created string   `json:"created"`
-	ID      string   `json:"id,omitempty"`
-	Len     int64    `json:"len,omitempty"`
-	Order   int      `json:"order,omitempty"`
-	Rows    int64    `json:"rows,omitempty"`
-	Failing *failing `json:"failing,omitempty"`
+	V       int           `json:"v"`
+	Org     string        `json:"org,omitempty"`
+	Created string        `json:"created"`
+	ID      string        `json:"id,omitempty"`
+	Len     int64         `json:"len,omitempty"`
+	Order   int           `json:"order,omitempty"`
+	Rows    int64         `json:"rows,omitempty"`
+	Failing *feed.Failing `json:"failing,omitempty"`
 }
 
 // set tells whether there is a position at all.
@@ -83,42 +74,37 @@ func rowsToken(org string, f *File) []byte {
 		tokenVersion, org, salesforce.DateTime(f.Created), f.ID, f.Length, orderVersion)
 }
 
-// shapeError is a stored value that is no position.
-type shapeError struct{ text string }
-
-func (e *shapeError) Error() string { return e.text }
-
 // parsePosition reads a stored value: a token of this release, one of the
 // existing daemon, or a bare time. One of another org, or of a newer release,
-// is an error that nothing may be built on; a *shapeError is a value that can
-// be done without.
+// is an error that nothing may be built on; one that can be done without is
+// feed.IsUseless. Of a token whose Id is none the rest is returned beside the
+// error.
 func parsePosition(text, org string) (position, error) {
 	var p position
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(text), &members); err != nil || members == nil {
-		t, err := parseBareTime(text)
+		at, err := feed.ParseBareTime(text)
 		if err != nil {
-			return p, &shapeError{fmt.Sprintf("%.80q is neither a position nor a time", text)}
+			return p, err
 		}
-		p.created = t
-		return p, nil
+		return position{created: time.Unix(0, at).UTC()}, nil
 	}
 	if _, ok := members["v"]; !ok {
 		return parseDaemon([]byte(text))
 	}
-	if err := checkVersion(members["v"]); err != nil {
+	if err := feed.CheckVersion(members["v"], tokenVersion); err != nil {
 		return p, err
 	}
 	var t token
 	if err := json.Unmarshal([]byte(text), &t); err != nil {
-		return p, &shapeError{fmt.Sprintf("%.80q: %v", text, err)}
+		return p, feed.Uselessf("%.80q: %v", text, err)
 	}
-	if t.Org != "" && org != "" && t.Org != org {
-		return p, sysexits.Errorf(sysexits.Config, "the position is of org %s, this is %s", t.Org, org)
+	if err := feed.CheckOrg(t.Org, org); err != nil {
+		return p, err
 	}
 	created, err := salesforce.ParseTime(t.Created)
 	if err != nil {
-		return p, &shapeError{fmt.Sprintf("created %.40q is no time", t.Created)}
+		return p, feed.Uselessf("created %.40q is no time", t.Created)
 	}
 	p = position{created: created, id: t.ID, length: t.Len, order: t.Order, rows: t.Rows}
 	if t.Failing != nil {
@@ -134,35 +120,11 @@ func (p *position) checkID() error {
 		p.rows = 0
 	}
 	if p.id != "" && !validID(p.id) {
-		err := &idError{fmt.Sprintf("%.40q is no Id of a file: those created at %s are read again", p.id, salesforce.DateTime(p.created))}
+		err := feed.Uselessf("%.40q is no Id of a file: those created at %s are read again", p.id, salesforce.DateTime(p.created))
 		p.id, p.rows = "", 0
 		return err
 	}
 	return nil
-}
-
-// idError is a stored Id that is none; the rest of the position is good.
-type idError struct{ text string }
-
-func (e *idError) Error() string { return e.text }
-
-func checkVersion(raw json.RawMessage) error {
-	v, err := strconv.Atoi(string(raw))
-	if err != nil || v < 1 {
-		return &shapeError{fmt.Sprintf("version %.20s is none", raw)}
-	}
-	if v > tokenVersion {
-		return sysexits.Errorf(sysexits.Config, "the position has version %d, this release knows %d: a newer one wrote it", v, tokenVersion)
-	}
-	return nil
-}
-
-func parseBareTime(text string) (time.Time, error) {
-	text = strings.TrimSpace(text)
-	if t, err := time.Parse(time.DateOnly, text); err == nil {
-		return t, nil
-	}
-	return salesforce.ParseTime(text)
 }
 
 // parseDaemon reads {"ids": [["Id","CreatedDate"], "Id", ...], "last_created": "..."}.
@@ -172,11 +134,11 @@ func parseDaemon(text []byte) (position, error) {
 		LastCreated *string           `json:"last_created"`
 	}
 	if err := json.Unmarshal(text, &old); err != nil || old.LastCreated == nil {
-		return position{}, &shapeError{fmt.Sprintf("%.80q is no position", text)}
+		return position{}, feed.Uselessf("%.80q is no position", text)
 	}
 	created, err := salesforce.ParseTime(*old.LastCreated)
 	if err != nil {
-		return position{}, &shapeError{fmt.Sprintf("last_created %.40q is no time", *old.LastCreated)}
+		return position{}, feed.Uselessf("last_created %.40q is no time", *old.LastCreated)
 	}
 	p := position{created: created, done: map[string]bool{}}
 	for _, raw := range old.IDs {
@@ -187,7 +149,7 @@ func parseDaemon(text []byte) (position, error) {
 			continue
 		}
 		if json.Unmarshal(raw, &pair) != nil || len(pair) != 2 {
-			return position{}, &shapeError{fmt.Sprintf("%.80q is no file of a position", raw)}
+			return position{}, feed.Uselessf("%.80q is no file of a position", raw)
 		}
 		if t, err := salesforce.ParseTime(pair[1]); err == nil && !t.Before(created) {
 			p.done[pair[0]] = true
@@ -223,19 +185,13 @@ func parseFilePosition(text string) (filePosition, error) {
 	var p filePosition
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(text), &members); err != nil || members["v"] == nil {
-		return p, &shapeError{fmt.Sprintf("%.80q is no position of a file", text)}
+		return p, feed.Uselessf("%.80q is no position of a file", text)
 	}
-	if err := checkVersion(members["v"]); err != nil {
+	if err := feed.CheckVersion(members["v"], tokenVersion); err != nil {
 		return p, err
 	}
 	if err := json.Unmarshal([]byte(text), &p); err != nil {
-		return filePosition{}, &shapeError{fmt.Sprintf("%.80q: %v", text, err)}
+		return filePosition{}, feed.Uselessf("%.80q: %v", text, err)
 	}
 	return p, nil
-}
-
-// useless tells whether a stored value can be done without.
-func useless(err error) bool {
-	var shape *shapeError
-	return errors.As(err, &shape)
 }

@@ -93,7 +93,8 @@ type Useless struct{ text string }
 
 func (e *Useless) Error() string { return e.text }
 
-func useless(format string, args ...any) error { return &Useless{fmt.Sprintf(format, args...)} }
+// Uselessf makes a Useless.
+func Uselessf(format string, args ...any) error { return &Useless{fmt.Sprintf(format, args...)} }
 
 // IsUseless tells whether err says that a stored value can be done without.
 func IsUseless(err error) bool {
@@ -108,36 +109,51 @@ func IsUseless(err error) bool {
 func ParsePosition(text, org string) (Position, error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(text), &members); err != nil || members == nil {
-		t, err := parseBareTime(text)
-		if err != nil {
-			return Position{}, useless("%.80q is neither a position nor a time", text)
-		}
-		return Position{Set: true, Time: t}, nil
+		t, err := ParseBareTime(text)
+		return Position{Set: err == nil, Time: t}, err
 	}
 	if _, ok := members["v"]; !ok {
 		return parseDaemon([]byte(text))
 	}
-	v, err := strconv.Atoi(string(members["v"]))
-	switch {
-	case err != nil || v < 1:
-		return Position{}, useless("version %.20s is none", members["v"])
-	case v > tokenVersion:
-		return Position{}, sysexits.Errorf(sysexits.Config, "the position has version %d, this release knows %d: a newer one wrote it", v, tokenVersion)
+	if err := CheckVersion(members["v"], tokenVersion); err != nil {
+		return Position{}, err
 	}
 	return parseToken(text, org)
+}
+
+// CheckVersion refuses the version of a token that is none, or newer than the
+// one that is known.
+func CheckVersion(raw json.RawMessage, known int) error {
+	v, err := strconv.Atoi(string(raw))
+	switch {
+	case err != nil || v < 1:
+		return Uselessf("version %.20s is none", raw)
+	case v > known:
+		return sysexits.Errorf(sysexits.Config, "the position has version %d, this release knows %d: a newer one wrote it", v, known)
+	}
+	return nil
+}
+
+// CheckOrg refuses the position of another org than this one. Either may be
+// unknown.
+func CheckOrg(of, this string) error {
+	if of != "" && this != "" && of != this {
+		return sysexits.Errorf(sysexits.Config, "the position is of org %s, this is %s", of, this)
+	}
+	return nil
 }
 
 func parseToken(text, org string) (Position, error) {
 	var t token
 	if err := json.Unmarshal([]byte(text), &t); err != nil {
-		return Position{}, useless("%.80q: %v", text, err)
+		return Position{}, Uselessf("%.80q: %v", text, err)
 	}
-	if t.Org != "" && org != "" && t.Org != org {
-		return Position{}, sysexits.Errorf(sysexits.Config, "the position is of org %s, this is %s", t.Org, org)
+	if err := CheckOrg(t.Org, org); err != nil {
+		return Position{}, err
 	}
 	at, ok := ParseTime([]byte(t.TS))
 	if !ok {
-		return Position{}, useless("ts %.40q is no time", t.TS)
+		return Position{}, Uselessf("ts %.40q is no time", t.TS)
 	}
 	p := Position{Set: true, Time: at, ID: t.ID}
 	p.Start, _ = ParseTime([]byte(t.Start))
@@ -146,7 +162,7 @@ func parseToken(text, org string) (Position, error) {
 	}
 	if !usableID(t.ID) {
 		p.ID = ""
-		return p, useless("%.40q is no id of a row: those of %s are read again", t.ID, t.TS)
+		return p, Uselessf("%.40q is no id of a row: those of %s are read again", t.ID, t.TS)
 	}
 	return p, nil
 }
@@ -172,16 +188,17 @@ func parseDaemon(text []byte) (Position, error) {
 		LastTS *string  `json:"last_ts"`
 	}
 	if err := json.Unmarshal(text, &old); err != nil || old.LastTS == nil {
-		return Position{}, useless("%.80q is no position", text)
+		return Position{}, Uselessf("%.80q is no position", text)
 	}
 	at, ok := ParseTime([]byte(*old.LastTS))
 	if !ok {
-		return Position{}, useless("last_ts %.40q is no time", *old.LastTS)
+		return Position{}, Uselessf("last_ts %.40q is no time", *old.LastTS)
 	}
 	return Position{Set: true, Time: at, Start: at, Done: old.IDs}, nil
 }
 
-func parseBareTime(text string) (int64, error) {
+// ParseBareTime reads a position that is just a time, or a date.
+func ParseBareTime(text string) (int64, error) {
 	text = strings.TrimSpace(text)
 	if t, err := time.Parse(time.DateOnly, text); err == nil {
 		return t.UnixNano(), nil
@@ -189,7 +206,7 @@ func parseBareTime(text string) (int64, error) {
 	if at, ok := ParseTime([]byte(text)); ok {
 		return at, nil
 	}
-	return 0, errors.New("no time")
+	return 0, Uselessf("%.80q is neither a position nor a time", text)
 }
 
 // ParseTime reads a time as REST gives it, 2026-07-01T10:00:00.000+0000, and
