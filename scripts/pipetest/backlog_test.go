@@ -32,7 +32,7 @@ func TestBacklogBesideEvents(t *testing.T) {
 	b.Limit = 3 * time.Minute
 	org := newOrg(t)
 	types := []string{"API", "Login", "Logout", "URI"}
-	const hours, rows, atOnce = 6, 400, 2
+	const hours, rows, atOnce = 6, 200, 2
 	for _, name := range types {
 		for n := range hours {
 			h := sftest.Hour{Type: name, Start: hoursAgo(20 - n), Rows: rows}
@@ -63,7 +63,7 @@ func TestBacklogBesideEvents(t *testing.T) {
 		}
 	}
 	defer release()
-	b.use(org).set("LOKI="+srv.URL, "SF_PULL_ENDPOINT=http://"+bus.Addr, "PUSH=--buffer-bytes 256KiB",
+	b.use(org).set("LOKI="+srv.URL, "SF_PULL_ENDPOINT=http://"+bus.Addr, "PUSH=--buffer-bytes 128KiB",
 		fmt.Sprintf("PULL=--event-type %s --concurrency %d", strings.Join(types, ","), atOnce))
 	bulk := b.start(killable)
 	select {
