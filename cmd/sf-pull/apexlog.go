@@ -71,6 +71,7 @@ func (f *apexlogFlags) run(ctx context.Context, p *pull) error {
 		collectRows(s, apexlog.SourceLabel, t)
 		collectBodies(s, t)
 	})
+	defer watch(p.app, source.Stats().Totals, rowsAndQueries, nil)()
 	return source.Pull(ctx)
 }
 

@@ -148,7 +148,7 @@ func (f *elfFlags) pullFiles(ctx context.Context, p *pull) error {
 		return f.print(p.app, plan, err)
 	}
 	observe(p.app, elfSource, source.Stats(), collectFiles)
-	defer watch(p.app, source.Stats().Totals, source.Progress())()
+	defer watch(p.app, source.Stats().Totals, rowsAndFiles, source.Progress().Bytes)()
 	return source.Pull(ctx)
 }
 
@@ -178,7 +178,7 @@ func (f *elfFlags) pullOrg(ctx context.Context, p *pull) error {
 		return f.print(p.app, plan, err)
 	}
 	observe(p.app, elfSource, source.Stats(), collectFiles)
-	defer watch(p.app, source.Stats().Totals, source.Progress())()
+	defer watch(p.app, source.Stats().Totals, rowsAndFiles, source.Progress().Bytes)()
 	return source.Pull(ctx)
 }
 

@@ -89,6 +89,7 @@ func (f *objectsFlags) run(ctx context.Context, p *pull) error {
 		return f.print(p.app, plan, err)
 	}
 	observe(p.app, sobject.SourceLabel, source.Stats(), func(s *cli.Samples, t tally.Totals) { collectRows(s, sobject.SourceLabel, t) })
+	defer watch(p.app, source.Stats().Totals, rowsAndQueries, nil)()
 	return source.Pull(ctx)
 }
 

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"sf2loki/pkg/cli"
-	"sf2loki/pkg/eventlog"
+	"sf2loki/pkg/pubsub"
 	"sf2loki/pkg/tally"
 )
 
@@ -12,26 +12,51 @@ import (
 // terminal would run through that line.
 func watched(app *cli.App) bool { return app.HasProgress() && !app.StdoutIsTerminal() }
 
-// watch shows how far the run is until stop is called.
-func watch(app *cli.App, totals func() tally.Totals, files *eventlog.Progress) (stop func()) {
+// watch shows how far the run is until stop is called. bytes are those that are
+// done and those there are, as eventlog.Progress tells them; nil: it is not known
+// how much there is.
+func watch(app *cli.App, totals func() tally.Totals, counted func(*tally.Count) string, bytes func() (done, total int64)) (stop func()) {
 	if !watched(app) {
 		return func() {}
 	}
 	pace := cli.NewPace()
 	return app.KeepProgress(func() string {
-		done, total := files.Bytes()
-		return progressText(totals(), done, total, pace)
+		done, total := int64(0), int64(0)
+		if bytes != nil {
+			done, total = bytes()
+		}
+		return progressText(totals(), counted, done, total, pace)
 	})
 }
 
-// progressText tells the rows that are done, and when the bytes of all files
-// are known, the part of them and the time that the rest takes.
-func progressText(t tally.Totals, done, total int64, pace *cli.Pace) string {
+func rowsAndFiles(sum *tally.Count) string {
+	return fmt.Sprintf("%d rows, %d files", sum.Read, sum.Files)
+}
+func rowsAndQueries(sum *tally.Count) string {
+	return fmt.Sprintf("%d rows, %d queries", sum.Read, sum.Queries)
+}
+
+// eventsAndTopics is for a source of topics.
+func eventsAndTopics(stats *pubsub.Stats) func(*tally.Count) string {
+	return func(sum *tally.Count) string {
+		topics, open := stats.Totals().Topics, 0
+		for _, t := range topics {
+			if t.Up {
+				open++
+			}
+		}
+		return fmt.Sprintf("%d events, %d of %d topics open", sum.Read, open, len(topics))
+	}
+}
+
+// progressText tells what is done, and when the bytes of all files are known,
+// the part of them and the time that the rest takes.
+func progressText(t tally.Totals, counted func(*tally.Count) string, done, total int64, pace *cli.Pace) string {
 	var sum tally.Count
 	for _, c := range t.Types {
 		sum.Add(&c)
 	}
-	text := fmt.Sprintf("%d rows, %d files", sum.Read, sum.Files)
+	text := counted(&sum)
 	if n := len(t.Waiting); n > 0 {
 		text += fmt.Sprintf("; %d event types wait", n)
 	}

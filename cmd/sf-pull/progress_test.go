@@ -25,7 +25,7 @@ func TestProgressText(t *testing.T) {
 			pace := cli.NewPace()
 			time.Sleep(10 * time.Second)
 			totals := tally.Totals{Types: []tally.Count{{Read: test.read, Files: 1}}, Waiting: test.waiting}
-			if got := progressText(totals, test.done, test.total, pace); got != want {
+			if got := progressText(totals, rowsAndFiles, test.done, test.total, pace); got != want {
 				t.Errorf("%q, want %q", got, want)
 			}
 		})

@@ -138,7 +138,9 @@ func (f *pubsubFlags) run(ctx context.Context, p *pull) error {
 		plan, err := source.Plan(ctx)
 		return f.print(p.app, plan, err)
 	}
-	observePubsub(p.app, source.Stats())
+	stats := source.Stats()
+	observePubsub(p.app, stats)
+	defer watch(p.app, stats.Stats.Totals, eventsAndTopics(stats), nil)()
 	return source.Pull(ctx)
 }
 

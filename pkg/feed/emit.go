@@ -94,8 +94,8 @@ func (e *Emitter) SampleOut(size int) {
 // Fallback counts a row without a time of its own.
 func (e *Emitter) Fallback() { e.count.Fallbacks++ }
 
-// Query counts a query.
-func (e *Emitter) Query() { e.count.Queries++ }
+// Query counts a query, at once: who watches is to see that one is under way.
+func (e *Emitter) Query() { e.stats.Add(&tally.Count{EventType: e.count.EventType, Queries: 1}) }
 
 func (e *Emitter) bytes(n int) {
 	e.count.Bytes += int64(n)
