@@ -74,7 +74,7 @@ func (s *Source) read(ctx context.Context, at place, upper int64) error {
 		from := at
 		for i := range logs {
 			l := &logs[i]
-			if err := s.log1(ctx, l); err != nil {
+			if err := s.pullLog(ctx, l); err != nil {
 				return err
 			}
 			if l.timed {
@@ -83,7 +83,7 @@ func (s *Source) read(ctx context.Context, at place, upper int64) error {
 		}
 		s.Forget()
 		if s.emit.News() {
-			if err := s.account(from.time, at.time); err != nil {
+			if err := s.emit.Account(s.Track, from.time, at.time); err != nil {
 				return err
 			}
 		}
@@ -133,8 +133,8 @@ func (s *Source) list(ctx context.Context, soql string) ([]entry, error) {
 	return logs, nil
 }
 
-// log1 writes one log, unless it has been written before.
-func (s *Source) log1(ctx context.Context, l *entry) error {
+// pullLog writes one log, unless it has been written before.
+func (s *Source) pullLog(ctx context.Context, l *entry) error {
 	s.any = true
 	if s.Written(l.key, l.time, l.timed) {
 		s.emit.Skip()

@@ -77,7 +77,6 @@ type Source struct {
 	rows  rowMaker
 
 	failures int
-	reported bool // an account was written in this cycle
 	untraced bool // it has been said that nobody is traced
 	any      bool // a log has been seen
 }
@@ -151,7 +150,7 @@ func (s *Source) prepare(ctx context.Context) error {
 	}
 	s.Track = track
 	s.log.Info("begin", "key", s.key, "cause", s.Cause, "stored", stored, "at", feed.DateTime(s.At()))
-	s.warnPurged()
+	s.WarnPurged(s.log, s.key, keeps, s.cfg.API.Now())
 	return nil
 }
 
@@ -159,22 +158,10 @@ func (s *Source) prepare(ctx context.Context) error {
 // that a user made for himself goes after a day.
 const keeps = 7 * 24 * time.Hour
 
-// warnPurged says that logs may have gone before they were asked for.
-func (s *Source) warnPurged() {
-	if !s.Pos.Set || s.cfg.Window.Fixed() {
-		return
-	}
-	if oldest := s.cfg.API.Now().Add(-keeps); time.Unix(0, s.Pos.Time).Before(oldest) {
-		s.log.Warn("Salesforce has deleted logs that were not pulled yet, if there were any",
-			"key", s.key, "from", feed.DateTime(s.Pos.Time), "until", feed.DateTime(oldest.UnixNano()))
-	}
-}
-
 // cycle reads what there is, up to one bound.
 func (s *Source) cycle(ctx context.Context) error {
 	settled := feed.Millis(s.cfg.API.Now().Add(-s.cfg.Settle).UnixNano())
 	upper := s.Upper(settled)
-	s.reported = false
 	at, id, short := s.From(settled)
 	if short {
 		s.log.Warn("logs come so fast that the overlap is shorter than asked for", "overlap", s.Reach())
@@ -185,30 +172,10 @@ func (s *Source) cycle(ctx context.Context) error {
 		}
 		s.askForTraces(ctx)
 	}
-	if err := s.finish(at, upper); err != nil {
+	if err := s.emit.Finish(s.Track, s.cfg.Follow, at, upper); err != nil {
 		return err
 	}
-	if s.cfg.Window.Fixed() && settled < s.cfg.Window.Until.UnixNano() {
-		return &feed.OddAnswer{Text: "the window ends after " + feed.DateTime(settled) + ", up to which logs can be read: run it again later"}
-	}
-	return nil
-}
-
-// finish ends a cycle: a run that is one pass has told of its key by then.
-func (s *Source) finish(from, upper int64) error {
-	if s.Anchor() && s.cfg.Follow {
-		return s.emit.Checkpoint(s.AppendToken(nil))
-	}
-	if s.cfg.Follow || s.reported {
-		return s.emit.Flush()
-	}
-	return s.account(from, upper)
-}
-
-// account tells of the logs of a span of time.
-func (s *Source) account(from, to int64) error {
-	s.reported = true
-	return s.emit.Account(s.AppendToken(nil), s.Pos.Time, EventType+" "+feed.DateTime(from)+"/"+feed.DateTime(max(from, to)))
+	return s.Unready(settled)
 }
 
 // note says how the source stands after a cycle: louder from the third failure on.

@@ -21,6 +21,7 @@ type Emitter struct {
 	block   []byte
 	count   tally.Count    // of what is in the block
 	account record.Account // of what was written since the last account
+	told    bool           // there has been one
 }
 
 // NewEmitter returns the Emitter of a key, whose records have these labels.
@@ -126,17 +127,32 @@ func (e *Emitter) Checkpoint(value []byte) error {
 	return e.Flush()
 }
 
-// Account writes what was done since the last one: rows of origin, up to the
-// position at value, whose time is at.
-func (e *Emitter) Account(value []byte, at int64, origin string) error {
-	e.account.Origin = origin
+// Account writes what was done since the last one: rows of a span of time, up
+// to the position of t.
+func (e *Emitter) Account(t *Track, from, to int64) error {
+	at := t.Pos.Time
+	e.told = true
+	e.account.Origin = e.account.EventType + " " + DateTime(from) + "/" + DateTime(max(from, to))
 	e.count.Position = max(e.count.Position, at)
 	e.block = record.AppendRecord(e.block, &record.Record{
-		Time: at, HasTime: at != 0, Key: e.key, Value: value, CheckpointOnly: true,
+		Time: at, HasTime: at != 0, Key: e.key, Value: t.AppendToken(nil), CheckpointOnly: true,
 		Account: record.AppendAccount(nil, &e.account),
 	})
 	e.account = record.Account{EventType: e.account.EventType}
 	return e.Flush()
+}
+
+// Finish ends a cycle over a span of time: a run that is one pass has told of its
+// key by then, and a key without rows has a position, so that a program that
+// runs seldom does not begin later each time.
+func (e *Emitter) Finish(t *Track, follow bool, from, to int64) error {
+	switch anchored := t.Anchor(); {
+	case anchored && follow:
+		return e.Checkpoint(t.AppendToken(nil))
+	case follow || e.told:
+		return e.Flush()
+	}
+	return e.Account(t, from, to)
 }
 
 // News tells whether anything but duplicates came since the last account.

@@ -33,23 +33,24 @@ func TestAccount(t *testing.T) {
 	if !e.News() {
 		t.Error("rows are no news")
 	}
-	err := errors.Join(e.Gap(&record.Record{Time: 2, HasTime: true}, map[string]string{"what": "x"}, 404, "gone"), e.Account([]byte("v"), 5, "page"))
+	track := &Track{Pos: Position{Set: true, Time: 6e6}}
+	err := errors.Join(e.Gap(&record.Record{Time: 2, HasTime: true}, map[string]string{"what": "x"}, 404, "gone"), e.Account(track, 0, 6e6))
 	if e.News() {
 		t.Error("an account leaves news behind")
 	}
-	if err := errors.Join(err, e.Checkpoint([]byte("w")), e.Account([]byte("v"), 6, "next")); err != nil {
+	if err := errors.Join(err, e.Checkpoint([]byte("w")), e.Account(track, 6e6, 6e6)); err != nil {
 		t.Fatal(err)
 	}
 	c := stats.Totals().Types[0]
 	if c.Read != 7 || c.Read != c.Written+c.Filtered+c.SampledOut+c.SkippedDuplicate+c.DeadLettered {
 		t.Errorf("the account does not balance: %+v", c)
 	}
-	if c.Gaps != 1 || c.Fallbacks != 1 || c.Queries != 1 || c.Bytes != 60 || c.Position != 6 {
+	if c.Gaps != 1 || c.Fallbacks != 1 || c.Queries != 1 || c.Bytes != 60 || c.Position != 6e6 {
 		t.Errorf("%+v", c)
 	}
 	for _, want := range []string{
-		`"account":{"origin":"page","event_type":"X","bytes":60,"rows":7,"filtered":2,"sampled_out":1,"skipped_duplicate":1,"dead_lettered":0}`,
-		`"account":{"origin":"next","event_type":"X","bytes":0,"rows":0,"filtered":0,"sampled_out":0,"skipped_duplicate":0,"dead_lettered":0}`,
+		`"account":{"origin":"X 1970-01-01T00:00:00.000Z/1970-01-01T00:00:00.006Z","event_type":"X","bytes":60,"rows":7,"filtered":2,"sampled_out":1,"skipped_duplicate":1,"dead_lettered":0}`,
+		`"account":{"origin":"X 1970-01-01T00:00:00.006Z/1970-01-01T00:00:00.006Z","event_type":"X","bytes":0,"rows":0,"filtered":0,"sampled_out":0,"skipped_duplicate":0,"dead_lettered":0}`,
 		`"gap":{"what":"x"}`, `"reason":"source_gap"`, `"checkpoint_value":"w"`,
 	} {
 		if !strings.Contains(out.String(), want) {

@@ -186,7 +186,7 @@ func TestHugeRow(t *testing.T) { // longer than any reader takes: a dead letter,
 	if err := e.Row(rec, 1); err != nil {
 		t.Fatal(err)
 	}
-	if err := e.Account([]byte("v"), 1, "o"); err != nil {
+	if err := e.Account(&Track{Pos: Position{Set: true, Time: 1}}, 0, 1); err != nil {
 		t.Fatal(err)
 	}
 	c := stats.Totals().Types[0]

@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"log/slog"
 	"time"
 )
 
@@ -23,6 +24,7 @@ type Track struct {
 	seen  *Seen
 	odd   map[Key]bool // rows without a time that have been written
 	moved bool         // the position moved in this cycle
+	told  bool         // it has been said that the overlap is short
 }
 
 // Open begins a Track at a stored position, or without one at the beginning of
@@ -66,6 +68,27 @@ func (t *Track) start(now time.Time) {
 	}
 }
 
+// Unready is the error of a window that ends after settled, up to which rows
+// can be read; nil: all of it can be.
+func (t *Track) Unready(settled int64) error {
+	if w := t.terms.Window; w.Fixed() && settled < w.Until.UnixNano() {
+		return &OddAnswer{"the window ends after " + DateTime(settled) + ", up to which rows can be read: run it again later"}
+	}
+	return nil
+}
+
+// WarnPurged says that rows may have gone before they were asked for, when
+// Salesforce keeps them for so long; 0: who knows.
+func (t *Track) WarnPurged(log *slog.Logger, key string, keeps time.Duration, now time.Time) {
+	if !t.Pos.Set || keeps == 0 || t.terms.Window.Fixed() {
+		return
+	}
+	if oldest := now.Add(-keeps); time.Unix(0, t.Pos.Time).Before(oldest) {
+		log.Warn("Salesforce has deleted rows that were not pulled yet, if there were any",
+			"key", key, "from", DateTime(t.Pos.Time), "until", DateTime(oldest.UnixNano()))
+	}
+}
+
 // At is the time of the position, or where there is none the beginning.
 func (t *Track) At() int64 {
 	if t.Pos.Set {
@@ -85,7 +108,8 @@ func (t *Track) Upper(settled int64) int64 {
 
 // From is where a cycle begins to read: an overlap before the position, less
 // what would be out of reach or is not remembered. With an id it is behind the
-// row of that id. short tells that it is less of an overlap than was asked for.
+// row of that id. short tells, once, that it is less of an overlap than was asked
+// for.
 func (t *Track) From(settled int64) (at int64, id string, short bool) {
 	t.moved = false
 	if !t.Pos.Set {
@@ -99,7 +123,8 @@ func (t *Track) From(settled int64) (at int64, id string, short bool) {
 	if !w.Since.IsZero() {
 		at = max(at, Millis(min(w.Since.UnixNano(), t.Pos.Time)))
 	}
-	short = t.seen.Horizon() > 0 && at == t.seen.Horizon()
+	short = !t.told && t.seen.Horizon() > 0 && at == t.seen.Horizon()
+	t.told = t.told || short
 	if at > t.Pos.Time || overlap == 0 {
 		return t.Pos.Time, t.Pos.ID, short
 	}

@@ -98,6 +98,9 @@ func TestShortMemory(t *testing.T) {
 	if DateTime(from) != "2026-07-02T11:51:00.001Z" || id != "" || !short || track.Remembered() != 2 {
 		t.Errorf("from %s %q, short %t, %d remembered", DateTime(from), id, short, track.Remembered())
 	}
+	if _, _, short := track.From(now.UnixNano()); short {
+		t.Error("it is told with every cycle")
+	}
 	if got := track.Reach(); got != 2*time.Minute-time.Millisecond {
 		t.Errorf("the overlap reaches %s", got)
 	}

@@ -110,7 +110,7 @@ func (t *series) page(ctx context.Context, q *query) (cursor, int, error) {
 	t.fitLimit(n, size)
 	t.Forget()
 	if t.emit.News() {
-		return at, n, outputFailed(t.account(q.from.time, at.time))
+		return at, n, outputFailed(t.emit.Account(t.Track, q.from.time, at.time))
 	}
 	return at, n, outputFailed(t.emit.Flush())
 }

@@ -134,7 +134,7 @@ func (t *series) release(b *batch, from cursor, lo, hi int64) error {
 		t.Forget()
 	}
 	if t.emit.News() {
-		return outputFailed(t.account(lo, hi))
+		return outputFailed(t.emit.Account(t.Track, lo, hi))
 	}
 	return outputFailed(t.emit.Flush())
 }
@@ -254,7 +254,7 @@ func (t *series) moment(ctx context.Context, at int64, add func(*row) (bool, err
 		return nil
 	}
 	t.Advance(at, last)
-	return outputFailed(t.account(at, at+millisecond))
+	return outputFailed(t.emit.Account(t.Track, at, at+millisecond))
 }
 
 // rest is what a page with these ids leaves of a span: what lies on the far

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"sf2loki/pkg/feed"
@@ -29,8 +30,6 @@ type series struct {
 	limit    int   // rows of a query
 	failures int   // cycles in a row
 	refused  bool
-	reported bool // an account was written in this cycle
-	shorter  bool // it has been said that the overlap is
 }
 
 func (t *series) poll() time.Duration {
@@ -75,7 +74,7 @@ func (t *series) open() error {
 	if err := t.load(); err != nil {
 		return err
 	}
-	t.warnPurged()
+	t.WarnPurged(cfg.Log, t.key, t.obj.keeps(t.sch.big), cfg.API.Now())
 	return nil
 }
 
@@ -96,32 +95,11 @@ func (t *series) load() error {
 		t.src.stats.Change(func(x *tally.Totals) { x.LoadErrors++ })
 		t.src.log.Warn("a stored position cannot be used", "key", t.key, "err", err)
 	case err != nil:
-		return &keyError{t.key, err}
+		return fmt.Errorf("%s: %w", t.key, err)
 	}
 	t.Track = track
 	t.src.log.Info("begin", "key", t.key, "cause", t.Cause, "stored", stored, "at", feed.DateTime(t.At()))
 	return nil
-}
-
-// keyError is an error about the stored position of a key.
-type keyError struct {
-	key string
-	err error
-}
-
-func (e *keyError) Error() string { return e.key + ": " + e.err.Error() }
-func (e *keyError) Unwrap() error { return e.err }
-
-// warnPurged says that rows may have gone before they were asked for.
-func (t *series) warnPurged() {
-	keeps := t.obj.keeps(t.sch.big)
-	if !t.Pos.Set || keeps == 0 || t.src.cfg.Window.Fixed() {
-		return
-	}
-	if oldest := t.src.cfg.API.Now().Add(-keeps); time.Unix(0, t.Pos.Time).Before(oldest) {
-		t.src.log.Warn("Salesforce has deleted rows that were not pulled yet, if there were any",
-			"key", t.key, "from", feed.DateTime(t.Pos.Time), "until", feed.DateTime(oldest.UnixNano()))
-	}
 }
 
 // pull makes one cycle over the object.
@@ -141,7 +119,6 @@ func (t *series) cycle(ctx context.Context) error {
 	cfg := &t.src.cfg
 	settled := feed.Millis(cfg.API.Now().Add(-cfg.Settle).UnixNano())
 	upper := t.Upper(settled)
-	t.reported = false
 	from := t.from(settled)
 	if from.time < upper {
 		read := t.ascending
@@ -152,13 +129,10 @@ func (t *series) cycle(ctx context.Context) error {
 			return cmp.Or(t.emit.Flush(), err)
 		}
 	}
-	if err := t.finish(from.time, upper); err != nil {
+	if err := t.emit.Finish(t.Track, cfg.Follow, from.time, upper); err != nil {
 		return err
 	}
-	if cfg.Window.Fixed() && settled < cfg.Window.Until.UnixNano() {
-		return &feed.OddAnswer{Text: "the window ends after " + feed.DateTime(settled) + ", up to which rows can be read: run it again later"}
-	}
-	return nil
+	return t.Unready(settled)
 }
 
 // lookAgain describes an object that could not be described yet, or not lately.
@@ -179,30 +153,10 @@ func (t *series) lookAgain(ctx context.Context) error {
 // from is where a cycle begins to read.
 func (t *series) from(settled int64) cursor {
 	at, id, short := t.From(settled)
-	if short && !t.shorter {
-		t.shorter = true
+	if short {
 		t.src.log.Warn("rows come so fast that the overlap is shorter than asked for", "key", t.key, "overlap", t.Reach())
 	}
 	return cursor{at, id}
-}
-
-// finish ends a cycle: a run that is one pass has told of every key by then,
-// and a key without rows has a position, so that a program that runs seldom
-// does not begin later each time.
-func (t *series) finish(from, upper int64) error {
-	if t.Anchor() && t.src.cfg.Follow {
-		return t.emit.Checkpoint(t.AppendToken(nil))
-	}
-	if t.src.cfg.Follow || t.reported {
-		return t.emit.Flush()
-	}
-	return t.account(from, upper)
-}
-
-// account tells of the rows of a span of time.
-func (t *series) account(from, to int64) error {
-	t.reported = true
-	return t.emit.Account(t.AppendToken(nil), t.Pos.Time, t.sch.name+" "+feed.DateTime(from)+"/"+feed.DateTime(max(from, to)))
 }
 
 // note says how an object stands after a cycle: louder from the third failure on.
