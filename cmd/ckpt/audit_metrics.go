@@ -18,7 +18,7 @@ func (a *auditing) observe(r *audit.Report) {
 	}
 	a.app.Metrics.Collect(func(s *cli.Samples) {
 		s.Gauge("audit_complete", "1 when the last audit found everything.", complete)
-		s.Gauge("audit_timestamp_seconds", "When the last audit was made.", seconds(r.MadeAt))
+		s.Gauge("audit_timestamp_seconds", "When the last audit was made.", cli.Seconds(r.MadeAt))
 		for verdict, n := range found {
 			s.Gauge("audit_findings", "What the last audit found, by verdict.", float64(n), "verdict", string(verdict))
 		}

@@ -82,18 +82,11 @@ func sampleWatermark(s *cli.Samples, w checkpoint.Watermark) {
 	}
 	if w.Key.Source == checkpoint.SourcePubsub {
 		s.Gauge("last_replay_commit_timestamp_seconds", "When the topic's position was stored last in this run.",
-			seconds(w.Committed), append(labels, "topic", w.Key.Object)...)
+			cli.Seconds(w.Committed), append(labels, "topic", w.Key.Object)...)
 	}
 	if w.Time.IsZero() {
 		return
 	}
 	s.Gauge("watermark_timestamp_seconds", "Time that the position has reached; 0: none yet.",
-		seconds(w.Time), append(labels, "source", w.Key.Source, "object", w.Key.Object)...)
-}
-
-func seconds(t time.Time) float64 {
-	if t.IsZero() {
-		return 0
-	}
-	return float64(t.UnixNano()) / 1e9
+		cli.Seconds(w.Time), append(labels, "source", w.Key.Source, "object", w.Key.Object)...)
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"sync"
-	"time"
 
 	"sf2loki/pkg/cli"
 	"sf2loki/pkg/spool"
@@ -47,15 +46,8 @@ func (s *stock) collect(out *cli.Samples) {
 		}
 	}
 	out.Gauge("deadletter_pending_entries", "Dead letters in the spool that wait for a replay.", float64(s.last.Pending))
-	out.Gauge("deadletter_oldest_pending_timestamp_seconds", "Capture of the oldest of them; 0: there is none.", seconds(s.last.OldestPending))
-	out.Gauge("deadletter_oldest_pending_event_timestamp_seconds", "Time of the oldest entry that waits; 0: there is none.", seconds(s.last.OldestEvent))
+	out.Gauge("deadletter_oldest_pending_timestamp_seconds", "Capture of the oldest of them; 0: there is none.", cli.Seconds(s.last.OldestPending))
+	out.Gauge("deadletter_oldest_pending_event_timestamp_seconds", "Time of the oldest entry that waits; 0: there is none.", cli.Seconds(s.last.OldestEvent))
 	out.Gauge("deadletter_spool_bytes", "Bytes of the spool.", float64(s.last.Bytes))
 	out.Gauge("deadletter_spool_files", "Files of the spool.", float64(s.last.Files))
-}
-
-func seconds(t time.Time) float64 {
-	if t.IsZero() {
-		return 0
-	}
-	return float64(t.UnixNano()) / 1e9
 }

@@ -37,7 +37,7 @@ func collectEngine(s *cli.Samples, st loki.Status) {
 	s.Counter("loki_push_total", "Requests by outcome.", float64(st.Stored), "outcome", "success")
 	s.Counter("loki_push_total", "Requests by outcome.", float64(st.Retried), "outcome", "retried")
 	s.Counter("loki_bytes_pushed_total", "Bytes of requests, compressed.", float64(st.BytesPushed))
-	s.Gauge("last_push_success_timestamp_seconds", "When Loki last stored something.", unix(st.LastStored))
+	s.Gauge("last_push_success_timestamp_seconds", "When Loki last stored something.", cli.Seconds(st.LastStored))
 	s.Gauge("queue_depth", "Entries that are read and not settled.", float64(st.Unsettled))
 	s.Gauge("buffered_bytes", "Memory of what is read and not settled.", float64(st.BufferedBytes))
 	s.Gauge("loki_streams", "Streams that are not idle.", float64(st.Streams))
@@ -45,7 +45,7 @@ func collectEngine(s *cli.Samples, st loki.Status) {
 	s.Counter("acks_total", "Acknowledgements written.", float64(st.Acks))
 	s.Gauge("egress_budget_used_bytes", "Bytes of the daily budget that are used.", float64(st.DailyBytes))
 	paused := 0.0
-	if st.PausedUntil != nil {
+	if !st.PausedUntil.IsZero() {
 		paused = 1
 	}
 	s.Gauge("egress_paused", "1 while the daily budget lets nothing pass.", paused)
@@ -54,13 +54,6 @@ func collectEngine(s *cli.Samples, st loki.Status) {
 	}
 	s.Counter("deadletter_bytes_written_total", "Bytes of dead letters written.", float64(st.LetterBytes))
 	s.Counter("deadletter_write_errors_total", "Dead letters that could not be written.", float64(st.CaptureErrors))
-}
-
-func unix(t *time.Time) float64 {
-	if t == nil {
-		return 0
-	}
-	return float64(t.UnixNano()) / 1e9
 }
 
 // withNone makes sure that there is an account without source and event type:
@@ -85,19 +78,11 @@ func collectAccount(s *cli.Samples, a *loki.SourceAccount) {
 }
 
 func collectSpool(s *cli.Samples, st spool.Stats) {
-	s.Gauge("deadletter_pending_entries", "Dead letters in the spool that wait for a replay.", float64(st.Pending))
-	oldest := 0.0
-	if !st.OldestPending.IsZero() {
-		oldest = float64(st.OldestPending.UnixNano()) / 1e9
-	}
-	s.Gauge("deadletter_oldest_pending_timestamp_seconds", "Capture of the oldest of them; 0: there is none.", oldest)
-	event := 0.0
-	if !st.OldestEvent.IsZero() {
-		event = float64(st.OldestEvent.UnixNano()) / 1e9
-	}
-	s.Gauge("deadletter_oldest_pending_event_timestamp_seconds", "Time of the oldest entry that waits; 0: there is none.", event)
-	s.Gauge("deadletter_spool_bytes", "Bytes of the spool.", float64(st.SpoolBytes))
-	s.Gauge("deadletter_spool_files", "Files of the spool.", float64(st.SpoolFiles))
+	s.Gauge("deadletter_pending_entries", "Dead letters in the spool that wait for a replay.", float64(st.Stock.Pending))
+	s.Gauge("deadletter_oldest_pending_timestamp_seconds", "Capture of the oldest of them; 0: there is none.", cli.Seconds(st.Stock.OldestPending))
+	s.Gauge("deadletter_oldest_pending_event_timestamp_seconds", "Time of the oldest entry that waits; 0: there is none.", cli.Seconds(st.Stock.OldestEvent))
+	s.Gauge("deadletter_spool_bytes", "Bytes of the spool.", float64(st.Stock.Bytes))
+	s.Gauge("deadletter_spool_files", "Files of the spool.", float64(st.Stock.Files))
 	for _, r := range spool.Reasons() {
 		s.Counter("deadletter_pruned_unreplayed_total", "Dead letters removed from the spool before a replay.",
 			float64(st.PrunedUnreplayed[string(r.Reason)]), "reason", string(r.Reason))

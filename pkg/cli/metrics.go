@@ -38,7 +38,7 @@ func newMetrics(program string) *Metrics {
 		defer m.mu.Unlock()
 		if !m.end.IsZero() {
 			s.Gauge("run_exit_status", "Exit status of the program's last run.", float64(m.status), "program", program)
-			s.Gauge("run_end_timestamp_seconds", "When the program's last run ended.", float64(m.end.UnixMilli())/1e3, "program", program)
+			s.Gauge("run_end_timestamp_seconds", "When the program's last run ended.", Seconds(m.end), "program", program)
 		}
 	})
 	return m
@@ -85,6 +85,14 @@ func (s *Samples) Counter(name, help string, v float64, labels ...string) {
 // Gauge adds a gauge's value; labels are names and values in turn.
 func (s *Samples) Gauge(name, help string, v float64, labels ...string) {
 	s.add(prometheus.GaugeValue, name, help, v, labels)
+}
+
+// Seconds is a time as metrics have it; 0 for none.
+func Seconds(t time.Time) float64 {
+	if t.IsZero() {
+		return 0
+	}
+	return float64(t.UnixNano()) / 1e9
 }
 
 // Histogram adds a histogram: counts holds how many observations each of the

@@ -205,9 +205,9 @@ type Status struct {
 	Stored        int64            `json:"requests_stored"`
 	Retried       int64            `json:"requests_retried"`
 	BytesPushed   int64            `json:"bytes_pushed"`
-	LastStored    *time.Time       `json:"last_stored,omitempty"`
+	LastStored    time.Time        `json:"last_stored,omitzero"`
 	DailyBytes    int64            `json:"daily_bytes,omitempty"`
-	PausedUntil   *time.Time       `json:"paused_until,omitempty"`
+	PausedUntil   time.Time        `json:"paused_until,omitzero"`
 	Holds         []Hold           `json:"holds,omitempty"`
 	Letters       map[string]int64 `json:"dead_letters,omitempty"`
 	LetterBytes   int64            `json:"-"`
@@ -223,7 +223,7 @@ func (e *Engine) Status() Status {
 		InFlight: e.inFlight, Streams: len(e.streams), StreamsSeen: e.streamsSeen, InputEnded: e.in.ended,
 		Acks: e.ackCount, Stored: e.pushes[0], Retried: e.pushes[1], BytesPushed: e.bytesPushed,
 		DailyBytes: e.daily.used(), Holds: e.holds(), LetterBytes: e.letterBytes, CaptureErrors: e.captureErrors,
-		Letters: map[string]int64{},
+		Letters: map[string]int64{}, LastStored: e.lastStored.UTC(),
 	}
 	for r, n := range e.letterCounts {
 		s.Letters[string(r)] = n
@@ -236,12 +236,8 @@ func (e *Engine) Status() Status {
 			s.Dropped += n
 		}
 	}
-	if !e.lastStored.IsZero() {
-		t := e.lastStored.UTC()
-		s.LastStored = &t
-	}
 	if e.paused.After(time.Now()) {
-		s.PausedUntil = &e.paused
+		s.PausedUntil = e.paused
 	}
 	return s
 }

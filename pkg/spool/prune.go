@@ -92,7 +92,7 @@ func (w *Writer) prune(room int64) error {
 			kept--
 		}
 	}
-	w.stats.SpoolFiles, w.stats.SpoolBytes = kept, total
+	w.stats.Stock.Files, w.stats.Stock.Bytes = kept, total
 	return errors.Join(failures...)
 }
 
@@ -260,14 +260,9 @@ func (w *Writer) countWaiting(goOn func() error) error {
 	if err != nil {
 		return err
 	}
-	files, err := w.dir.stored()
-	if err != nil {
-		return err
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.stats.Pending, w.stats.OldestPending, w.stats.OldestEvent = found.pending, instantOf(found.captured), instantOf(found.event)
-	w.stats.SpoolFiles, w.stats.SpoolBytes = int64(len(files)), totalSize(files)
+	w.stats.Stock = found
 	return nil
 }
 

@@ -79,7 +79,7 @@ func TestRetention(t *testing.T) {
 	if fmt.Sprint(got.PrunedUnreplayed) != "map[bad_request:1 too_old:1]" {
 		t.Errorf("counted %v", got.PrunedUnreplayed)
 	}
-	if got.Pending != 1 || !got.OldestPending.Equal(testTime) || got.SpoolFiles != 1 {
+	if got.Stock.Pending != 1 || !got.Stock.OldestPending.Equal(testTime) || got.Stock.Files != 1 {
 		t.Errorf("stats %+v", got)
 	}
 }
@@ -140,12 +140,12 @@ func TestPendingIsCounted(t *testing.T) {
 	w := openWriter(t, Config{Dir: dir, Instance: "a", Now: at(testTime)})
 	mustAppend(t, w, sample(1, "too_old"), sample(2, record.TruncatedCopy), sample(3, "too_new"))
 	w.lookAround()
-	if got := w.Stats().Pending; got != 2 {
+	if got := w.Stats().Stock.Pending; got != 2 {
 		t.Errorf("%d pending, want 2: a truncated copy does not wait", got)
 	}
 	mustAppend(t, w, sample(4, "too_old"))
 	w.lookAround()
-	if got := w.Stats().Pending; got != 3 {
+	if got := w.Stats().Stock.Pending; got != 3 {
 		t.Errorf("%d pending after another", got)
 	}
 }

@@ -84,13 +84,5 @@ type Stats struct {
 	// age or for room, although no replay had brought them home.
 	PrunedUnreplayed map[string]int64
 
-	SpoolFiles int64
-	SpoolBytes int64
-
-	// Pending counts the records that wait for a replay; OldestPending is the
-	// capture time of the oldest and OldestEvent the time of the oldest entry,
-	// zero when there is none.
-	Pending       int64
-	OldestPending time.Time
-	OldestEvent   time.Time
+	Stock Stock
 }

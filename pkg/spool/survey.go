@@ -10,7 +10,7 @@ import (
 	"sf2loki/pkg/record"
 )
 
-// Stock is what lies in spool directories and waits for a replay. Truncated
+// Stock is what lies in spool directories, and what of it waits for a replay. Truncated
 // copies do not wait: their entries are in Loki, and they are replayed only
 // when asked for.
 type Stock struct {
@@ -35,8 +35,7 @@ func NewSurvey(dirs []string, log *slog.Logger) *Survey {
 
 // Take looks once. It is not safe for concurrent use.
 func (s *Survey) Take() (Stock, error) {
-	var total waiting
-	var stock Stock
+	var total Stock
 	for _, path := range s.dirs {
 		d, err := openDir(path, false, s.log)
 		if err != nil {
@@ -46,44 +45,26 @@ func (s *Survey) Take() (Stock, error) {
 			s.seen[path] = newSurvey(s.log)
 		}
 		found, err := s.seen[path].take(d, func() error { return nil })
-		if err == nil {
-			var files []stored
-			files, err = d.stored()
-			stock.Files += int64(len(files))
-			stock.Bytes += totalSize(files)
-		}
 		d.close()
 		if err != nil {
 			return Stock{}, err
 		}
 		total.add(found)
 	}
-	stock.Pending = total.pending
-	stock.OldestPending, stock.OldestEvent = instantOf(total.captured), instantOf(total.event)
-	return stock, nil
+	return total, nil
 }
 
-func instantOf(ns int64) time.Time {
-	if ns == 0 {
-		return time.Time{}
-	}
-	return time.Unix(0, ns).UTC()
+func (s *Stock) add(other Stock) {
+	s.Files += other.Files
+	s.Bytes += other.Bytes
+	s.Pending += other.Pending
+	s.OldestPending = older(s.OldestPending, other.OldestPending)
+	s.OldestEvent = older(s.OldestEvent, other.OldestEvent)
 }
 
-// waiting counts records; the times are of the oldest, 0 for none.
-type waiting struct {
-	pending         int64
-	captured, event int64
-}
-
-func (w *waiting) add(other waiting) {
-	w.pending += other.pending
-	w.captured = older(w.captured, other.captured)
-	w.event = older(w.event, other.event)
-}
-
-func older(a, b int64) int64 {
-	if a == 0 || b != 0 && b < a {
+// older is the older of two times; the zero one is none.
+func older(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
 	}
 	return a
@@ -97,15 +78,15 @@ type survey struct {
 }
 
 type surveyed struct {
-	at [4]int64 // sizes and times of change of file and journal
-	waiting
+	at      [4]int64 // sizes and times of change of file and journal
+	waiting Stock    // without the files
 }
 
 func newSurvey(log *slog.Logger) *survey { return &survey{log: log, seen: map[string]surveyed{}} }
 
-// take reads the files that changed. One that cannot be read is named each time,
+// take looks at the directory, and reads the files that changed. One that cannot be read is named each time,
 // and hides nothing of the others. goOn may end it with an error.
-func (s *survey) take(d *dir, goOn func() error) (total waiting, err error) {
+func (s *survey) take(d *dir, goOn func() error) (total Stock, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	names, err := d.names()
@@ -125,7 +106,7 @@ func (s *survey) take(d *dir, goOn func() error) (total waiting, err error) {
 				unread.Say(s.log)
 				continue
 			} else if err != nil {
-				return waiting{}, err
+				return Stock{}, err
 			}
 			got.at = at
 		}
@@ -133,7 +114,9 @@ func (s *survey) take(d *dir, goOn func() error) (total waiting, err error) {
 		total.add(got.waiting)
 	}
 	s.seen = seen
-	return total, nil
+	files, err := d.stored()
+	total.Files, total.Bytes = int64(len(files)), totalSize(files)
+	return total, err
 }
 
 func fingerprint(d *dir, name string) (at [4]int64) {
@@ -145,16 +128,18 @@ func fingerprint(d *dir, name string) (at [4]int64) {
 	return at
 }
 
-func surveyFile(f *File, goOn func() error) (waiting, error) {
-	var got waiting
+func surveyFile(f *File, goOn func() error) (Stock, error) {
+	var got Stock
 	_, err := f.Read(func(l *Letter, s Status) error {
 		if s.final() || l.Reason() == record.TruncatedCopy {
 			return goOn()
 		}
-		one := waiting{pending: 1}
-		one.captured, _ = l.Captured()
-		if l.HasLine() {
-			one.event, _ = l.Time()
+		one := Stock{Pending: 1}
+		if at, ok := l.Captured(); ok {
+			one.OldestPending = time.Unix(0, at).UTC()
+		}
+		if at, ok := l.Time(); ok && l.HasLine() {
+			one.OldestEvent = time.Unix(0, at).UTC()
 		}
 		got.add(one)
 		return goOn()

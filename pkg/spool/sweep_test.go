@@ -128,7 +128,7 @@ func TestSurveyOfWhatCannotBeRead(t *testing.T) {
 	w := openWriter(t, Config{Dir: dir, Instance: "b", Now: func() time.Time { return testTime }})
 	mustAppend(t, w, sample(2, record.TooOld))
 	w.Close()
-	if st := w.Stats(); st.Pending != 2 {
+	if st := w.Stats(); st.Stock.Pending != 2 {
 		t.Errorf("%+v", st)
 	}
 	if err := os.Remove(planted); err != nil {
@@ -145,7 +145,7 @@ func TestStatsAfterClose(t *testing.T) {
 	w := openWriter(t, Config{Dir: t.TempDir(), Instance: "a", Now: func() time.Time { return testTime }})
 	mustAppend(t, w, sample(1, record.TooOld), sample(2, record.TooOld))
 	w.Close()
-	if st := w.Stats(); st.Pending != 2 || st.SpoolFiles != 1 || st.SpoolBytes != st.Bytes || !st.OldestPending.Equal(testTime) {
+	if st := w.Stats(); st.Stock.Pending != 2 || st.Stock.Files != 1 || st.Stock.Bytes != st.Bytes || !st.Stock.OldestPending.Equal(testTime) {
 		t.Errorf("%+v", st)
 	}
 }
