@@ -33,12 +33,9 @@ func (e *exporter) exec(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	doc, found, err := checkpoint.Load(ctx, store)
+	doc, err := loadAny(ctx, e.app, store)
 	if err != nil {
 		return err
-	}
-	if !found {
-		e.app.Log.Warn("there is no document yet", "store", store.String())
 	}
 	var out checkpoint.Document
 	if e.daemon {

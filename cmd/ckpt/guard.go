@@ -26,6 +26,16 @@ func (g *guard) flags(fs *flag.FlagSet) {
 	fs.BoolVar(&g.force, "force", false, "change the document even while its lease is held")
 }
 
+// update changes the document, if it may be changed.
+func (g *guard) update(ctx context.Context, store checkpoint.Store, edit func(*checkpoint.Document) error) error {
+	return checkpoint.Update(ctx, store, g.epoch, checkpoint.DefaultRetry, func(doc *checkpoint.Document) error {
+		if err := g.check(ctx, store, *doc); err != nil {
+			return err
+		}
+		return edit(doc)
+	})
+}
+
 // check is nil when doc may be changed. What runs under the lease itself, and
 // has its epoch, may.
 func (g *guard) check(ctx context.Context, store checkpoint.Store, doc checkpoint.Document) error {
@@ -33,16 +43,8 @@ func (g *guard) check(ctx context.Context, store checkpoint.Store, doc checkpoin
 	if !ok || g.force || g.epoch > 0 {
 		return nil
 	}
-	return checkLive(ctx, g.app, store.String(), leader)
-}
-
-// liveError says that somebody leads.
-type liveError struct{ text string }
-
-func (e *liveError) Error() string { return e.text }
-
-func (e *liveError) Hint() string {
-	return "stop what runs under the lease first; --force goes on without regard to it"
+	return sysexits.WithHint(checkLive(ctx, g.app, store.String(), leader),
+		"stop what runs under the lease first; --force goes on without regard to it")
 }
 
 // checkLive is nil when nobody holds the lease under which the fence of
@@ -59,13 +61,12 @@ func checkLive(ctx context.Context, app *cli.App, document string, by checkpoint
 	case errors.Is(err, checkpoint.ErrNotFound), sysexits.Of(err) == sysexits.CantCreat:
 		return nil // there is none, or not on this host
 	case errors.Is(err, lease.ErrCorrupt):
-		return sysexits.Wrap(sysexits.Protocol, &liveError{
-			fmt.Sprintf("%s belongs to the lease %s, which is corrupt: %s may hold it", document, by.Lease, by.Holder)})
+		return sysexits.Errorf(sysexits.Protocol, "%s belongs to the lease %s, which is corrupt: %s may hold it", document, by.Lease, by.Holder)
 	case err != nil:
-		return sysexits.WithHint(fmt.Errorf("%s belongs to a lease, and whether that is held is not known: %w", document, err), "--force goes on without knowing")
+		return fmt.Errorf("%s belongs to a lease, and whether that is held is not known: %w", document, err)
 	case !lease.Live(r, time.Now()):
 		return nil
 	}
-	return sysexits.Wrap(sysexits.Protocol, &liveError{fmt.Sprintf("%s is led by %s, which holds the lease %s (renewed %s)",
-		document, r.Holder, by.Lease, r.Renewed.UTC().Format(time.RFC3339))})
+	return sysexits.Errorf(sysexits.Protocol, "%s is led by %s, which holds the lease %s (renewed %s)",
+		document, r.Holder, by.Lease, r.Renewed.UTC().Format(time.RFC3339))
 }

@@ -41,7 +41,7 @@ func (i *importer) exec(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if strings.ContainsAny(i.org, ":") {
+	if strings.Contains(i.org, ":") {
 		return cli.Usagef("--org %q: a name has no colon", i.org)
 	}
 	in, err := i.read()
@@ -50,15 +50,12 @@ func (i *importer) exec(ctx context.Context, args []string) error {
 	}
 	mapping := checkpoint.Mapping{Org: i.org, Daily: i.interval == "Daily", Replace: i.replace}
 	var done []checkpoint.Imported
-	err = checkpoint.Update(ctx, store, i.guard.epoch, checkpoint.DefaultRetry, func(doc *checkpoint.Document) (err error) {
-		if err := i.guard.check(ctx, store, *doc); err != nil {
-			return err
-		}
+	err = i.guard.update(ctx, store, func(doc *checkpoint.Document) (err error) {
 		done, err = checkpoint.Import(doc, in, mapping)
-		return err
+		return sysexits.WithHint(err, "--replace overwrites them; stop the pipeline first")
 	})
 	if err != nil {
-		return sysexits.WithHint(err, i.hint(err))
+		return err
 	}
 	i.tell(done)
 	return nil
@@ -80,17 +77,6 @@ func (i *importer) read() (checkpoint.Document, error) {
 		return in, sysexits.Errorf(sysexits.Protocol, "the document was moved to %s; import that", to)
 	}
 	return in, nil
-}
-
-func (i *importer) hint(err error) string {
-	var live *liveError
-	if errors.As(err, &live) {
-		return live.Hint()
-	}
-	if sysexits.Of(err) == sysexits.Protocol && !i.replace {
-		return "--replace overwrites them; stop the pipeline first"
-	}
-	return ""
 }
 
 // tell reports every key that went elsewhere, and how many came in.

@@ -34,12 +34,9 @@ func (l *list) exec(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	doc, found, err := checkpoint.Load(ctx, store)
+	doc, err := loadAny(ctx, l.app, store)
 	if err != nil {
 		return err
-	}
-	if !found {
-		l.app.Log.Warn("there is no document yet", "store", store.String())
 	}
 	rows := checkpoint.List(doc, patterns)
 	if l.json {

@@ -26,10 +26,7 @@ func newRm(app *cli.App) *ffcli.Command {
 					return err
 				}
 			}
-			return checkpoint.Update(ctx, store, guard.epoch, checkpoint.DefaultRetry, func(doc *checkpoint.Document) error {
-				if err := guard.check(ctx, store, *doc); err != nil {
-					return err
-				}
+			return guard.update(ctx, store, func(doc *checkpoint.Document) error {
 				for _, key := range keys {
 					if !doc.Delete(key) {
 						return noKey(store, key)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"flag"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
@@ -36,6 +37,15 @@ func storeAnd(app *cli.App, args []string, least, most int, usage string) (check
 	}
 	store, err := openStore(app, args[0])
 	return store, rest, err
+}
+
+// loadAny reads the document, an empty one when there is none yet, and says so.
+func loadAny(ctx context.Context, app *cli.App, store checkpoint.Store) (checkpoint.Document, error) {
+	doc, found, err := checkpoint.Load(ctx, store)
+	if err == nil && !found {
+		app.Log.Warn("there is no document yet", "store", store.String())
+	}
+	return doc, err
 }
 
 // epochVar declares --epoch, which ckpt lease sets in the environment of what

@@ -45,10 +45,7 @@ func (s *set) exec(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	return checkpoint.Update(ctx, store, s.guard.epoch, checkpoint.DefaultRetry, func(doc *checkpoint.Document) error {
-		if err := s.guard.check(ctx, store, *doc); err != nil {
-			return err
-		}
+	return s.guard.update(ctx, store, func(doc *checkpoint.Document) error {
 		doc.Set(key, value)
 		doc.ClearRecordTime(key)
 		return nil
