@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -88,22 +89,6 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoLease(t *testing.T) {
-	dir := t.TempDir()
-	must(t, os.Mkdir(filepath.Join(dir, "dir"), 0o700))
-	must(t, unix.Mkfifo(filepath.Join(dir, "fifo"), 0o600))
-	for name, want := range map[string]sysexits.Code{
-		"dir": sysexits.CantCreat, "fifo": sysexits.CantCreat, "none/lease": sysexits.CantCreat,
-	} {
-		b := New(name, filepath.Join(dir, name), time.Millisecond)
-		_, _, err := b.Read(t.Context())
-		_, werr := b.Write(t.Context(), record("a", "1", 1), "")
-		if sysexits.Of(err) != want || sysexits.Of(werr) != want {
-			t.Errorf("%s: %v (%d), %v (%d)", name, err, sysexits.Of(err), werr, sysexits.Of(werr))
-		}
-	}
-}
-
 // Somebody who stopped while having the lock keeps nobody from leading.
 func TestLockThatStays(t *testing.T) {
 	b := New("lease", filepath.Join(t.TempDir(), "lease"), 10*time.Millisecond)
@@ -171,4 +156,30 @@ func TestContendersWithoutLocks(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+// What cannot be a lease says why, and with a status that tells what to do.
+func TestWhatIsNoLease(t *testing.T) {
+	dir := t.TempDir()
+	fifo, plain, loop := filepath.Join(dir, "fifo"), filepath.Join(dir, "plain"), filepath.Join(dir, "loop")
+	must(t, unix.Mkfifo(fifo, 0o600))
+	must(t, os.WriteFile(plain, nil, 0o600))
+	must(t, os.Symlink("loop", loop))
+	for path, want := range map[string]string{
+		dir:                           "not a file",
+		fifo:                          "not a file",
+		loop:                          "too many levels of symbolic links",
+		filepath.Join(plain, "lease"): "not a directory",
+		filepath.Join(dir, "no", "x"): "its directory does not exist",
+		filepath.Join(dir, strings.Repeat("x", 300)): "file name too long",
+	} {
+		b := New("the lease", path, time.Millisecond)
+		_, _, readErr := b.Read(t.Context())
+		_, writeErr := b.Write(t.Context(), record("a", "1", 1), "")
+		for call, err := range map[string]error{"read": readErr, "write": writeErr} {
+			if sysexits.Of(err) != sysexits.CantCreat || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "the lease") {
+				t.Errorf("%s %.60s: status %d, %v; want %q", call, path, sysexits.Of(err), err, want)
+			}
+		}
+	}
 }
