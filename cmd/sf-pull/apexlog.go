@@ -55,7 +55,7 @@ func (f *apexlogFlags) run(ctx context.Context, p *pull) error {
 		return err
 	}
 	if f.plan == "static" {
-		return f.print(p.app, apexlog.StaticPlan(&cfg), nil)
+		return f.printPlan(p.app, apexlog.StaticPlan(&cfg), f.maxAge, nil)
 	}
 	r, err := p.prepare(ctx, apexlog.SourceLabel, rules)
 	if err != nil {
@@ -65,7 +65,7 @@ func (f *apexlogFlags) run(ctx context.Context, p *pull) error {
 	source := apexlog.New(cfg)
 	if f.plan != "" {
 		plan, err := source.Plan(ctx, f.maxAge)
-		return f.print(p.app, plan, err)
+		return f.printPlan(p.app, plan, f.maxAge, err)
 	}
 	observe(p.app, apexlog.SourceLabel, source.Stats(), func(s *cli.Samples, t tally.Totals) {
 		collectRows(s, apexlog.SourceLabel, t)
@@ -73,12 +73,4 @@ func (f *apexlogFlags) run(ctx context.Context, p *pull) error {
 	})
 	defer watch(p.app, source.Stats().Totals, rowsAndQueries, nil)()
 	return source.Pull(ctx)
-}
-
-func (f *apexlogFlags) print(app *cli.App, plan *apexlog.Plan, err error) error {
-	if err != nil {
-		return err
-	}
-	plan.Org, plan.Lane, plan.MaxAge = f.org, f.lane, cli.FormatDuration(f.maxAge)
-	return printJSON(app, plan)
 }

@@ -145,7 +145,7 @@ func (f *elfFlags) pullFiles(ctx context.Context, p *pull) error {
 	}
 	if f.plan != "" {
 		plan, err := source.Plan()
-		return f.print(p.app, plan, err)
+		return f.printPlan(p.app, plan, f.maxAge, err)
 	}
 	observe(p.app, elfSource, source.Stats(), collectFiles)
 	defer watch(p.app, source.Stats().Totals, rowsAndFiles, source.Progress().Bytes)()
@@ -165,7 +165,7 @@ func (f *elfFlags) pullOrg(ctx context.Context, p *pull) error {
 		KeyPrefix: f.keyPrefix(), Command: f.command("elf"), Log: p.app.Log,
 	}
 	if f.plan == "static" {
-		return f.print(p.app, eventlog.StaticPlan(&cfg), nil)
+		return f.printPlan(p.app, eventlog.StaticPlan(&cfg), f.maxAge, nil)
 	}
 	r, err := p.prepare(ctx, elfSource, rules)
 	if err != nil {
@@ -175,17 +175,9 @@ func (f *elfFlags) pullOrg(ctx context.Context, p *pull) error {
 	source := eventlog.New(cfg)
 	if f.plan != "" {
 		plan, err := source.Plan(ctx, f.maxAge)
-		return f.print(p.app, plan, err)
+		return f.printPlan(p.app, plan, f.maxAge, err)
 	}
 	observe(p.app, elfSource, source.Stats(), collectFiles)
 	defer watch(p.app, source.Stats().Totals, rowsAndFiles, source.Progress().Bytes)()
 	return source.Pull(ctx)
-}
-
-func (f *elfFlags) print(app *cli.App, plan *eventlog.Plan, err error) error {
-	if err != nil {
-		return err
-	}
-	plan.Org, plan.Lane, plan.MaxAge = f.org, f.lane, cli.FormatDuration(f.maxAge)
-	return printJSON(app, plan)
 }

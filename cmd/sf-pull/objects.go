@@ -76,7 +76,7 @@ func (f *objectsFlags) run(ctx context.Context, p *pull) error {
 		return err
 	}
 	if f.plan == "static" {
-		return f.print(p.app, sobject.StaticPlan(&cfg), nil)
+		return f.printPlan(p.app, sobject.StaticPlan(&cfg), f.maxAge, nil)
 	}
 	r, err := p.prepare(ctx, sobject.SourceLabel, rules)
 	if err != nil {
@@ -86,17 +86,9 @@ func (f *objectsFlags) run(ctx context.Context, p *pull) error {
 	source := sobject.New(cfg)
 	if f.plan != "" {
 		plan, err := source.Plan(ctx, f.maxAge)
-		return f.print(p.app, plan, err)
+		return f.printPlan(p.app, plan, f.maxAge, err)
 	}
 	observe(p.app, sobject.SourceLabel, source.Stats(), func(s *cli.Samples, t tally.Totals) { collectRows(s, sobject.SourceLabel, t) })
 	defer watch(p.app, source.Stats().Totals, rowsAndQueries, nil)()
 	return source.Pull(ctx)
-}
-
-func (f *objectsFlags) print(app *cli.App, plan *sobject.Plan, err error) error {
-	if err != nil {
-		return err
-	}
-	plan.Org, plan.Lane, plan.MaxAge = f.org, f.lane, cli.FormatDuration(f.maxAge)
-	return printJSON(app, plan)
 }

@@ -125,7 +125,7 @@ func (f *pubsubFlags) run(ctx context.Context, p *pull) error {
 		return err
 	}
 	if f.plan == "static" {
-		return f.print(p.app, pubsub.StaticPlan(&cfg), nil)
+		return f.printPlan(p.app, pubsub.StaticPlan(&cfg), 0, nil)
 	}
 	r, err := p.prepare(ctx, pubsub.SourceLabel, rules)
 	if err != nil {
@@ -136,18 +136,10 @@ func (f *pubsubFlags) run(ctx context.Context, p *pull) error {
 	source := pubsub.New(cfg)
 	if f.plan != "" {
 		plan, err := source.Plan(ctx)
-		return f.print(p.app, plan, err)
+		return f.printPlan(p.app, plan, 0, err)
 	}
 	stats := source.Stats()
 	observePubsub(p.app, stats)
 	defer watch(p.app, stats.Stats.Totals, eventsAndTopics(stats), nil)()
 	return source.Pull(ctx)
-}
-
-func (f *pubsubFlags) print(app *cli.App, plan *pubsub.Plan, err error) error {
-	if err != nil {
-		return err
-	}
-	plan.Org, plan.Lane = f.org, f.lane
-	return printJSON(app, plan)
 }

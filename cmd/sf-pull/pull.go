@@ -12,6 +12,7 @@ import (
 
 	"sf2loki/pkg/checkpoint"
 	"sf2loki/pkg/cli"
+	"sf2loki/pkg/feed"
 	"sf2loki/pkg/outlet"
 	"sf2loki/pkg/salesforce"
 	"sf2loki/pkg/shape"
@@ -75,6 +76,20 @@ func (p *planFlag) Set(s string) error {
 		return errors.New("it may be static, or nothing")
 	}
 	return nil
+}
+
+// printPlan prints a plan with what the flags alone know of it. A maxAge of 0 is
+// none.
+func (f *pullFlags) printPlan(app *cli.App, plan interface{ Head() *feed.PlanHead }, maxAge time.Duration, err error) error {
+	if err != nil {
+		return err
+	}
+	h := plan.Head()
+	h.Org, h.Lane = f.org, f.lane
+	if maxAge > 0 {
+		h.MaxAge = cli.FormatDuration(maxAge)
+	}
+	return printJSON(app, plan)
 }
 
 // isPlan tells, before flags are parsed, whether a plan is asked for: then

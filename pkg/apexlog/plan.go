@@ -10,14 +10,7 @@ import (
 
 // Plan is what a pull would do.
 type Plan struct {
-	Source     string     `json:"source"`
-	Static     bool       `json:"static"`
-	Org        string     `json:"org,omitempty"`
-	OrgID      string     `json:"org_id,omitempty"`
-	Lane       string     `json:"lane,omitempty"`
-	Since      string     `json:"since,omitempty"`
-	Until      string     `json:"until,omitempty"`
-	MaxAge     string     `json:"max_age,omitempty"`
+	feed.PlanHead
 	Users      []string   `json:"users,omitempty"`
 	Categories []Category `json:"categories"`
 	Total      Amount     `json:"total"`
@@ -45,14 +38,8 @@ type Amount struct {
 
 // StaticPlan says what cfg alone tells, without a request.
 func StaticPlan(cfg *Config) *Plan {
-	p := &Plan{Source: SourceLabel, Static: true, OrgID: cfg.OrgID, Users: cfg.Users,
+	return &Plan{PlanHead: feed.NewPlanHead(SourceLabel, cfg.OrgID, cfg.Window), Users: cfg.Users,
 		Categories: []Category{{Source: SourceLabel, EventType: EventType, Key: Key(cfg.KeyPrefix, cfg.Window)}}}
-	for to, t := range map[*string]time.Time{&p.Since: cfg.Window.Since, &p.Until: cfg.Window.Until} {
-		if !t.IsZero() {
-			*to = t.UTC().Format(time.RFC3339)
-		}
-	}
-	return p
 }
 
 // Plan asks what there is to pull, and pulls nothing. Logs older than maxAge

@@ -12,17 +12,10 @@ import (
 
 // Plan is what a pull would do.
 type Plan struct {
-	Source     string     `json:"source"`
-	Static     bool       `json:"static"`
-	Org        string     `json:"org,omitempty"`
-	OrgID      string     `json:"org_id,omitempty"`
-	Lane       string     `json:"lane,omitempty"`
+	feed.PlanHead
 	Interval   string     `json:"interval,omitempty"`
-	Since      string     `json:"since,omitempty"`
-	Until      string     `json:"until,omitempty"`
 	Patterns   []string   `json:"patterns,omitempty"` // event types as given
 	Exclude    []string   `json:"exclude,omitempty"`
-	MaxAge     string     `json:"max_age,omitempty"`
 	Categories []Category `json:"categories"`
 	Total      Amount     `json:"total"`
 }
@@ -61,17 +54,11 @@ func (a *Amount) add(b *Amount) {
 
 // StaticPlan says what cfg alone tells, without a request.
 func StaticPlan(cfg *Config) *Plan {
-	p := &Plan{Source: sourceLabel, Static: true, OrgID: cfg.OrgID, Interval: cfg.Interval, Patterns: cfg.Types.Include, Exclude: cfg.Types.Exclude,
-		Categories: []Category{}}
-	for at, text := range map[*string]time.Time{&p.Since: cfg.Window.Since, &p.Until: cfg.Window.Until} {
-		if !text.IsZero() {
-			*at = text.UTC().Format(time.RFC3339)
-		}
-	}
-	s := New(*cfg)
+	p := &Plan{PlanHead: feed.NewPlanHead(sourceLabel, cfg.OrgID, cfg.Window), Interval: cfg.Interval, Patterns: cfg.Types.Include,
+		Exclude: cfg.Types.Exclude, Categories: []Category{}}
 	for _, name := range cfg.Types.Include {
 		if !cfg.Types.excluded(name) {
-			p.Categories = append(p.Categories, Category{Source: sourceLabel, EventType: name, Key: s.key(name)})
+			p.Categories = append(p.Categories, Category{Source: sourceLabel, EventType: name, Key: cfg.key(name)})
 		}
 	}
 	return p
@@ -92,7 +79,7 @@ func (s *Source) Plan(ctx context.Context, maxAge time.Duration) (*Plan, error) 
 		return nil, feed.Final(ctx, err)
 	}
 	p := StaticPlan(&s.cfg)
-	p.Static, p.Categories, p.OrgID = false, []Category{}, s.cfg.OrgID
+	p.Static, p.Categories = false, []Category{}
 	p.Total.APICalls = 2 // the session and the event types
 	var sizes []int64
 	for _, name := range names {
@@ -149,7 +136,7 @@ func (s *Source) planSeries(ctx context.Context, t *series, upper time.Time, max
 
 // Plan says what the files on disk are. Check comes first.
 func (f *Files) Plan() (*Plan, error) {
-	p := &Plan{Source: sourceLabel, Static: true, Categories: []Category{}}
+	p := &Plan{PlanHead: feed.NewPlanHead(sourceLabel, "", feed.Window{}), Categories: []Category{}}
 	for _, path := range f.cfg.Paths {
 		c := Category{Source: sourceLabel, EventType: f.cfg.EventType, Path: path, Key: f.key(path)}
 		if path != Stdin {

@@ -21,9 +21,10 @@ type series struct {
 	failures  int       // cycles in a row
 }
 
-func (s *Source) key(eventType string) string {
-	key := s.cfg.KeyPrefix + s.cfg.Window.Prefix() + "eventlogfile:"
-	if s.cfg.Interval == Daily {
+// key is the checkpoint key of an event type.
+func (cfg *Config) key(eventType string) string {
+	key := cfg.KeyPrefix + cfg.Window.Prefix() + sourceLabel + ":"
+	if cfg.Interval == Daily {
 		key += "Daily:"
 	}
 	return key + eventType
@@ -55,7 +56,7 @@ func (s *Source) open(eventType string) error {
 	if s.series[eventType] != nil {
 		return nil
 	}
-	key := s.key(eventType)
+	key := s.cfg.key(eventType)
 	pos, stored, err := s.load(key)
 	if err != nil {
 		return err
@@ -113,7 +114,7 @@ func (t *series) next(cfg *Config, upper time.Time) selection {
 const wildKey = "*"
 
 func (s *Source) loadStar() error {
-	pos, _, err := s.load(s.key(wildKey))
+	pos, _, err := s.load(s.cfg.key(wildKey))
 	s.star = pos.created
 	return err
 }
@@ -125,7 +126,7 @@ func (s *Source) saveStar(upper time.Time) error {
 		return nil
 	}
 	pos := position{created: upper.Add(-s.cfg.Lookback)}
-	rec := record.Record{Key: []byte(s.key(wildKey)), Value: pos.token(s.cfg.OrgID), CheckpointOnly: true}
+	rec := record.Record{Key: []byte(s.cfg.key(wildKey)), Value: pos.token(s.cfg.OrgID), CheckpointOnly: true}
 	return s.cfg.Output.Records(record.AppendRecord(nil, &rec)) // of no type, so it is not counted
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+
+	"sf2loki/pkg/feed"
 )
 
 // SourceLabel is what every record of this source has in the label source.
@@ -11,11 +13,7 @@ const SourceLabel = "pubsub"
 
 // Plan is what a pull would do.
 type Plan struct {
-	Source     string     `json:"source"`
-	Static     bool       `json:"static"`
-	Org        string     `json:"org,omitempty"`
-	OrgID      string     `json:"org_id,omitempty"`
-	Lane       string     `json:"lane,omitempty"`
+	feed.PlanHead
 	Patterns   []string   `json:"patterns,omitempty"` // topics as given
 	Include    []string   `json:"include,omitempty"`
 	Exclude    []string   `json:"exclude,omitempty"`
@@ -45,7 +43,7 @@ type Amount struct {
 
 // StaticPlan says what cfg alone tells, without a request.
 func StaticPlan(cfg *Config) *Plan {
-	p := &Plan{Source: SourceLabel, Static: true, OrgID: cfg.OrgID, Patterns: cfg.Topics.patterns(),
+	p := &Plan{PlanHead: feed.NewPlanHead(SourceLabel, cfg.OrgID, feed.Window{}), Patterns: cfg.Topics.patterns(),
 		Include: cfg.Topics.Include, Exclude: cfg.Topics.Exclude, Categories: []Category{}}
 	topics := cfg.Topics.explicit()
 	if cfg.Managed != "" {

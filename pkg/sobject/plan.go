@@ -12,14 +12,7 @@ import (
 
 // Plan is what a pull would do.
 type Plan struct {
-	Source     string     `json:"source"`
-	Static     bool       `json:"static"`
-	Org        string     `json:"org,omitempty"`
-	OrgID      string     `json:"org_id,omitempty"`
-	Lane       string     `json:"lane,omitempty"`
-	Since      string     `json:"since,omitempty"`
-	Until      string     `json:"until,omitempty"`
-	MaxAge     string     `json:"max_age,omitempty"`
+	feed.PlanHead
 	Categories []Category `json:"categories"`
 	Total      Amount     `json:"total"`
 }
@@ -57,20 +50,12 @@ func (a *Amount) add(b *Amount) {
 
 // StaticPlan says what cfg alone tells, without a request.
 func StaticPlan(cfg *Config) *Plan {
-	p := &Plan{Source: SourceLabel, Static: true, OrgID: cfg.OrgID, Categories: []Category{}}
-	p.Since, p.Until = rfc3339(cfg.Window.Since), rfc3339(cfg.Window.Until)
+	p := &Plan{PlanHead: feed.NewPlanHead(SourceLabel, cfg.OrgID, cfg.Window), Categories: []Category{}}
 	for _, o := range cfg.Objects {
 		p.Categories = append(p.Categories, Category{Source: SourceLabel, EventType: o.Name, Field: o.field(), BigObject: o.Big,
 			Key: Key(cfg.KeyPrefix, cfg.Window, o.Name)})
 	}
 	return p
-}
-
-func rfc3339(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return t.UTC().Format(time.RFC3339)
 }
 
 // Plan asks what there is to pull, and pulls nothing. Rows older than maxAge
