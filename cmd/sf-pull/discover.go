@@ -50,7 +50,6 @@ func newDiscover(app *cli.App) *ffcli.Command {
 			if err := f.check(); err != nil {
 				return err
 			}
-			app.Metrics.SetOrg(f.org)
 			return f.run(app.WatchStdout(ctx), app)
 		},
 	}

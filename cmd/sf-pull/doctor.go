@@ -5,7 +5,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"os"
 	"slices"
 	"time"
 
@@ -112,7 +111,9 @@ func (f *doctorFlags) config(app *cli.App, args []string) (doctor.Config, error)
 		return cfg, err
 	}
 	if f.transforms != "" {
-		cfg.Rules = f.rules
+		cfg.Rules = func(source string) (*shape.Transforms, bool, error) {
+			return readRules(f.transforms, f.salt, source)
+		}
 	}
 	for _, text := range f.objects {
 		list, err := sobject.ParseObjects(text, cli.ParseDuration)
@@ -180,22 +181,6 @@ func (f *doctorFlags) bus(app *cli.App) (pubsub.Config, error) {
 	}
 	p.topics.Exclude = f.exclude
 	return p.source(app)
-}
-
-func (f *doctorFlags) rules(source string) (*shape.Transforms, bool, error) {
-	text, err := os.ReadFile(f.transforms)
-	if err != nil {
-		return nil, false, sysexits.Wrap(sysexits.Config, fmt.Errorf("--transforms: %w", err))
-	}
-	salt, err := f.salt.Value()
-	if err != nil {
-		return nil, false, err
-	}
-	rules, err := shape.ParseTransforms(text, source, []byte(salt))
-	if err != nil {
-		return nil, false, sysexits.Errorf(sysexits.Config, "--transforms %s: %w", f.transforms, err)
-	}
-	return rules, salt != "", nil
 }
 
 func (f *doctorFlags) print(app *cli.App, d doctor.Finding) error {

@@ -52,7 +52,6 @@ func newLimits(app *cli.App) *ffcli.Command {
 			if f.poll <= 0 {
 				return cli.Usagef("--poll: it must be more than 0")
 			}
-			app.Metrics.SetOrg(f.org)
 			return stopped(app, f.run(app.WatchStdout(ctx), app))
 		},
 	}

@@ -122,7 +122,6 @@ func newOrgMetrics(app *cli.App) *orgMetrics {
 	}
 	most := app.Metrics.Gauge("salesforce_limit_max", "Allowance of a limit of the org.", "limit_name")
 	left := app.Metrics.Gauge("salesforce_limit_remaining", "What is left of it.", "limit_name")
-	const calls = "DailyApiRequests"
 	m := &orgMetrics{}
 	m.hooks = salesforce.Hooks{
 		Login: func(err error) {
@@ -141,8 +140,8 @@ func newOrgMetrics(app *cli.App) *orgMetrics {
 			throttled.WithLabelValues(api).Inc()
 		},
 		Usage: func(u salesforce.Usage) {
-			most.WithLabelValues(calls).Set(float64(u.Max))
-			left.WithLabelValues(calls).Set(float64(u.Left()))
+			most.WithLabelValues(callsLimit).Set(float64(u.Max))
+			left.WithLabelValues(callsLimit).Set(float64(u.Left()))
 		},
 	}
 	return m

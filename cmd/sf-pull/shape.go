@@ -59,24 +59,32 @@ func (f *shapeFlags) rules(app *cli.App, source string) (*shape.Transforms, erro
 		}
 		return nil, nil
 	}
-	text, err := os.ReadFile(f.transforms)
-	if err != nil {
-		return nil, sysexits.Wrap(sysexits.Config, fmt.Errorf("--transforms: %w", err))
-	}
-	salt, err := f.salt.Value()
-	if err != nil {
-		return nil, err
-	}
-	rules, err := shape.ParseTransforms(text, source, []byte(salt))
+	rules, salted, err := readRules(f.transforms, f.salt, source)
 	switch {
 	case err != nil:
-		return nil, sysexits.Errorf(sysexits.Config, "--transforms %s: %w", f.transforms, err)
+		return nil, err
 	case !rules.Active():
 		app.Log.Warn("the file of --transforms has no rules for this source", "file", f.transforms, "source", source)
-	case rules.Hashes() && salt == "":
+	case rules.Hashes() && !salted:
 		app.Log.Warn("values are hashed without a salt: who guesses one can tell that it is there", "hint", "--transform-salt-file")
 	}
 	return rules, nil
+}
+
+// readRules reads the rules of a source, and tells whether there is a salt.
+func readRules(file string, salt *cli.SecretFlag, source string) (rules *shape.Transforms, salted bool, err error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, false, sysexits.Wrap(sysexits.Config, fmt.Errorf("--transforms: %w", err))
+	}
+	value, err := salt.Value()
+	if err != nil {
+		return nil, false, err
+	}
+	if rules, err = shape.ParseTransforms(text, source, []byte(value)); err != nil {
+		return nil, false, sysexits.Errorf(sysexits.Config, "--transforms %s: %w", file, err)
+	}
+	return rules, value != "", nil
 }
 
 // build makes the shape for an org.
