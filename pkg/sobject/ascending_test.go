@@ -86,8 +86,9 @@ func TestLateRows(t *testing.T) { // #87, peers 6 15
 			got := origins(b.mustCycle(s))
 			for i := range 24 {
 				at := b.org.Now()
-				// Some are visible at once, some within the settle margin, some later.
-				for j, late := range []time.Duration{0, 4 * time.Minute, 9 * time.Minute, 14 * time.Minute} {
+				// Some are visible at once, some within the settle margin, some within
+				// the overlap, and some so late that it takes both to see them.
+				for j, late := range []time.Duration{0, 4 * time.Minute, 9 * time.Minute, 14*time.Minute + 30*time.Second} {
 					want = append(want, b.org.Insert("LoginHistory", sftest.Row{
 						"UserId": fmt.Sprint(i, j), "LoginTime": at.Add(time.Duration(j) * time.Millisecond), sftest.VisibleAt: at.Add(late)})...)
 				}
