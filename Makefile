@@ -27,7 +27,7 @@ ZSH = $(SHARE)/zsh/site-functions
 FISH = $(SHARE)/fish/vendor_completions.d
 UNITS = $(DESTDIR)$(PREFIX)/lib/systemd/system
 
-.PHONY: all build test test-more test-stores test-kube check lint generate fuzz lanes chaos proof vulncheck soak large bench profile sizes dashboards screenshots demo install uninstall dist packages clean help
+.PHONY: all build test cover test-more test-stores test-kube check lint generate fuzz lanes chaos proof vulncheck soak large bench profile sizes dashboards screenshots demo install uninstall dist packages clean help
 
 all: build
 
@@ -37,6 +37,9 @@ build: ## build the programs into bin/
 
 test: ## run all tests
 	$(GO) test $(PKG)
+
+cover: ## what of each package its own tests run, and functions below 60 %
+	@scripts/cover $(PKG:./...=./pkg/...)
 
 test-stores: ## test stores and leases on real servers, STORES (s3 gs azblob)
 	STORES='$(STORES)' $(GO) test -p 1 -tags stores -run 'Servers' -count=1 ./pkg/checkpoint ./pkg/lease
