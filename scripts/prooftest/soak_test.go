@@ -144,13 +144,13 @@ func (b *bench) soak(length time.Duration, pids map[string]int, ended <-chan str
 	seen := map[string][]gauge{}
 	var all offered
 	var old []string
+	last := time.Now().UTC().Truncate(time.Hour).Add(-3 * time.Hour)
 	end := time.After(length)
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for round := 0; ; round++ {
 		for i, eventType := range []string{"Login", "API"} {
-			start := time.Now().UTC().Truncate(time.Hour).Add(-time.Duration(3+(round+i)%20) * time.Hour).
-				Add(time.Duration(round/20) * time.Second) // another one each time
+			start := last.Add(-time.Duration((round+i)%20) * time.Hour).Add(time.Duration(round/20) * time.Second) // another one each time
 			h := sftest.Hour{Type: eventType, Start: start, Rows: 3000}
 			id := b.org.AddHour(h, func(f *sftest.LogFile) { f.Created = time.Now().Add(-time.Second) })
 			all.rows += int64(h.Rows)
