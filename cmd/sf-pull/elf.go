@@ -120,11 +120,11 @@ func (f *elfFlags) pullFiles(ctx context.Context, p *pull) error {
 	if err != nil {
 		return err
 	}
-	rules, err := f.config(p.app, elfSource)
+	rules, err := f.config(p.app, eventlog.SourceLabel)
 	if err != nil {
 		return err
 	}
-	sh, err := f.build(p.app, rules, elfSource, f.identity(orgID))
+	sh, err := f.build(p.app, rules, eventlog.SourceLabel, f.identity(orgID))
 	if err != nil {
 		return err
 	}
@@ -147,13 +147,13 @@ func (f *elfFlags) pullFiles(ctx context.Context, p *pull) error {
 		plan, err := source.Plan()
 		return f.printPlan(p.app, plan, f.maxAge, err)
 	}
-	observe(p.app, elfSource, source.Stats(), collectFiles)
+	observe(p.app, eventlog.SourceLabel, source.Stats(), collectFiles)
 	defer watch(p.app, source.Stats().Totals, rowsAndFiles, source.Progress().Bytes)()
 	return source.Pull(ctx)
 }
 
 func (f *elfFlags) pullOrg(ctx context.Context, p *pull) error {
-	rules, err := f.config(p.app, elfSource)
+	rules, err := f.config(p.app, eventlog.SourceLabel)
 	if err != nil {
 		return err
 	}
@@ -167,7 +167,7 @@ func (f *elfFlags) pullOrg(ctx context.Context, p *pull) error {
 	if f.plan == "static" {
 		return f.printPlan(p.app, eventlog.StaticPlan(&cfg), f.maxAge, nil)
 	}
-	r, err := p.prepare(ctx, elfSource, rules)
+	r, err := p.prepare(ctx, eventlog.SourceLabel, rules)
 	if err != nil {
 		return err
 	}
@@ -177,7 +177,7 @@ func (f *elfFlags) pullOrg(ctx context.Context, p *pull) error {
 		plan, err := source.Plan(ctx, f.maxAge)
 		return f.printPlan(p.app, plan, f.maxAge, err)
 	}
-	observe(p.app, elfSource, source.Stats(), collectFiles)
+	observe(p.app, eventlog.SourceLabel, source.Stats(), collectFiles)
 	defer watch(p.app, source.Stats().Totals, rowsAndFiles, source.Progress().Bytes)()
 	return source.Pull(ctx)
 }

@@ -5,13 +5,12 @@ import (
 	"sync/atomic"
 
 	"sf2loki/pkg/cli"
+	"sf2loki/pkg/eventlog"
 	"sf2loki/pkg/pubsub"
 	"sf2loki/pkg/record"
 	"sf2loki/pkg/salesforce"
 	"sf2loki/pkg/tally"
 )
-
-const elfSource = "eventlogfile"
 
 // observe has the counters of a source in the metrics, the status snapshot and
 // the account, and its failures in the readiness. more adds the metrics of this
@@ -60,13 +59,13 @@ func collectPolls(s *cli.Samples, source string, t tally.Totals) {
 
 // collectFiles are the metrics of event log files.
 func collectFiles(s *cli.Samples, t tally.Totals) {
-	collectPolls(s, elfSource, t)
+	collectPolls(s, eventlog.SourceLabel, t)
 	for _, c := range t.Types {
 		s.Counter("eventlogfile_files_processed_total", "Files read to their end.", float64(c.Files), "event_type", c.EventType)
 		s.Counter("eventlogfile_rows_ingested_total", "Rows of files that became records.", float64(c.Written), "event_type", c.EventType)
 		s.Counter("eventlogfile_download_bytes_total", "Bytes of files downloaded.", float64(c.Bytes), "event_type", c.EventType)
 	}
-	s.Counter("soql_poll_errors_total", "Queries that failed.", float64(t.PollErrors["discovery"]), "source", elfSource, "object", "discovery")
+	s.Counter("soql_poll_errors_total", "Queries that failed.", float64(t.PollErrors["discovery"]), "source", eventlog.SourceLabel, "object", "discovery")
 	s.Counter("decode_errors_total", "Events that could not be decoded, stretches of files that are no rows.", float64(t.Letters[string(record.DecodeError)].Entries), "reason", "csv", "topic", "")
 	s.Gauge("eventlogfile_cycle_seconds", "Duration of the last pass.", t.Cycle.Seconds())
 	downloadErrors := map[string]int64{"listing": 0, "transport": 0, "incomplete": 0}
@@ -117,7 +116,7 @@ func newOrgMetrics(app *cli.App) *orgMetrics {
 	refreshes := app.Metrics.Counter("auth_refreshes_total", "Access tokens fetched.")
 	failures := app.Metrics.Counter("auth_errors_total", "Access tokens refused or not to be had.")
 	throttled := app.Metrics.Counter("salesforce_api_throttled_total", "Requests refused for a limit, or not made for the reserve.", "api")
-	for _, api := range []string{"soql", elfSource} {
+	for _, api := range []string{"soql", eventlog.SourceLabel} {
 		throttled.WithLabelValues(api)
 	}
 	most := app.Metrics.Gauge("salesforce_limit_max", "Allowance of a limit of the org.", "limit_name")
@@ -135,7 +134,7 @@ func newOrgMetrics(app *cli.App) *orgMetrics {
 		Throttle: func(op string, _ salesforce.Kind) {
 			api := "soql"
 			if strings.HasPrefix(op, "download") {
-				api = elfSource
+				api = eventlog.SourceLabel
 			}
 			throttled.WithLabelValues(api).Inc()
 		},
@@ -154,7 +153,7 @@ func report(source string, t tally.Totals) []cli.ReportRow {
 		row := accountRow(c)
 		row.Source = source
 		switch source {
-		case elfSource:
+		case eventlog.SourceLabel:
 			row.Info = append([]cli.Count{{Name: "files", N: c.Files}}, row.Info...)
 		case pubsub.SourceLabel:
 		default:

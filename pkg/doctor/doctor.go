@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"sf2loki/pkg/apexlog"
 	"sf2loki/pkg/eventlog"
 	"sf2loki/pkg/pubsub"
 	"sf2loki/pkg/salesforce"
@@ -43,8 +44,8 @@ type Finding struct {
 const (
 	PubSub  = pubsub.SourceLabel
 	Objects = sobject.SourceLabel
-	Files   = "eventlogfile"
-	Logs    = "apexlog"
+	Files   = eventlog.SourceLabel
+	Logs    = apexlog.SourceLabel
 )
 
 // Config says what is to be pulled.

@@ -138,7 +138,7 @@ func standardRecords(b *testing.B, data []byte) {
 		}
 		err = enc.Encode(map[string]any{
 			"ts": time.Unix(0, t).UTC().Format(time.RFC3339Nano), "ts_unix_nano": t,
-			"labels":              map[string]string{"source": sourceLabel, "event_type": row[columnType]},
+			"labels":              map[string]string{"source": SourceLabel, "event_type": row[columnType]},
 			"structured_metadata": map[string]string{"level": "info"},
 			"line":                string(line), "checkpoint_key": "file:x", "checkpoint_value": n,
 		})

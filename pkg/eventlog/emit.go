@@ -16,8 +16,8 @@ import (
 	"sf2loki/pkg/tally"
 )
 
-// sourceLabel is what every record of this source has in the label source.
-const sourceLabel = "eventlogfile"
+// SourceLabel is what every record of this source has in the label source.
+const SourceLabel = "eventlogfile"
 
 // parcel is one file on its way out.
 type parcel struct {
@@ -317,7 +317,7 @@ func (e *emitter) setType(eventType string) {
 	if eventType == "" {
 		eventType = unknownType
 	}
-	e.typ, e.count.EventType = e.shape.Type(sourceLabel, eventType), eventType
+	e.typ, e.count.EventType = e.shape.Type(SourceLabel, eventType), eventType
 }
 
 // typeOf takes the event type of a row from its own cell. A row that does not

@@ -54,11 +54,11 @@ func (a *Amount) add(b *Amount) {
 
 // StaticPlan says what cfg alone tells, without a request.
 func StaticPlan(cfg *Config) *Plan {
-	p := &Plan{PlanHead: feed.NewPlanHead(sourceLabel, cfg.OrgID, cfg.Window), Interval: cfg.Interval, Patterns: cfg.Types.Include,
+	p := &Plan{PlanHead: feed.NewPlanHead(SourceLabel, cfg.OrgID, cfg.Window), Interval: cfg.Interval, Patterns: cfg.Types.Include,
 		Exclude: cfg.Types.Exclude, Categories: []Category{}}
 	for _, name := range cfg.Types.Include {
 		if !cfg.Types.excluded(name) {
-			p.Categories = append(p.Categories, Category{Source: sourceLabel, EventType: name, Key: cfg.key(name)})
+			p.Categories = append(p.Categories, Category{Source: SourceLabel, EventType: name, Key: cfg.key(name)})
 		}
 	}
 	return p
@@ -100,7 +100,7 @@ func (s *Source) Plan(ctx context.Context, maxAge time.Duration) (*Plan, error) 
 
 func (s *Source) planSeries(ctx context.Context, t *series, upper time.Time, maxAge time.Duration) (Category, []int64, error) {
 	q := t.next(&s.cfg, upper)
-	c := Category{Source: sourceLabel, EventType: t.eventType, Key: string(t.key), Begin: t.beginning(), Cause: t.cause, Query: q.soql()}
+	c := Category{Source: SourceLabel, EventType: t.eventType, Key: string(t.key), Begin: t.beginning(), Cause: t.cause, Query: q.soql()}
 	hours := map[time.Time]bool{}
 	var sizes []int64
 	for {
@@ -136,9 +136,9 @@ func (s *Source) planSeries(ctx context.Context, t *series, upper time.Time, max
 
 // Plan says what the files on disk are. Check comes first.
 func (f *Files) Plan() (*Plan, error) {
-	p := &Plan{PlanHead: feed.NewPlanHead(sourceLabel, "", feed.Window{}), Categories: []Category{}}
+	p := &Plan{PlanHead: feed.NewPlanHead(SourceLabel, "", feed.Window{}), Categories: []Category{}}
 	for _, path := range f.cfg.Paths {
-		c := Category{Source: sourceLabel, EventType: f.cfg.EventType, Path: path, Key: f.key(path)}
+		c := Category{Source: SourceLabel, EventType: f.cfg.EventType, Path: path, Key: f.key(path)}
 		if path != Stdin {
 			file, err := f.open(path)
 			if err != nil {
@@ -183,7 +183,7 @@ func List(ctx context.Context, api API, types TypeList, interval string, w feed.
 			if !types.Wanted(f.EventType) {
 				continue
 			}
-			err := enc.Encode(Listed{sourceLabel, f.ID, f.EventType, f.Interval, f.LogDate.UTC().Format(time.RFC3339),
+			err := enc.Encode(Listed{SourceLabel, f.ID, f.EventType, f.Interval, f.LogDate.UTC().Format(time.RFC3339),
 				f.Created.UTC().Format(time.RFC3339Nano), f.Sequence, f.Length})
 			if err != nil {
 				return err

@@ -23,7 +23,7 @@ type series struct {
 
 // key is the checkpoint key of an event type.
 func (cfg *Config) key(eventType string) string {
-	key := cfg.KeyPrefix + cfg.Window.Prefix() + sourceLabel + ":"
+	key := cfg.KeyPrefix + cfg.Window.Prefix() + SourceLabel + ":"
 	if cfg.Interval == Daily {
 		key += "Daily:"
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"sf2loki/pkg/feed"
+	"sf2loki/pkg/fnmatch"
+	"sf2loki/pkg/salesforce"
 	"sf2loki/pkg/sysexits"
 )
 
@@ -21,12 +23,12 @@ func (l TypeList) Check() error {
 		return sysexits.Errorf(sysexits.Usage, "no event type: give --event-type NAME, or '*' for all")
 	}
 	for _, name := range slices.Concat(l.Include, l.Exclude) {
-		if !validType(strings.NewReplacer("*", "x", "?", "x").Replace(name)) {
+		if !salesforce.IsName(strings.NewReplacer("*", "x", "?", "x").Replace(name)) {
 			return sysexits.Errorf(sysexits.Usage, "event type %q: a name has letters, digits and underscores; * and ? stand for some", name)
 		}
 	}
 	for _, name := range l.Include {
-		if !isPattern(name) && l.excluded(name) {
+		if !fnmatch.IsPattern(name) && l.excluded(name) {
 			return sysexits.Errorf(sysexits.Usage, "event type %q is both named and excluded", name)
 		}
 	}
@@ -34,17 +36,17 @@ func (l TypeList) Check() error {
 }
 
 // Wild reports whether types must be discovered.
-func (l TypeList) Wild() bool { return slices.ContainsFunc(l.Include, isPattern) }
+func (l TypeList) Wild() bool { return slices.ContainsFunc(l.Include, fnmatch.IsPattern) }
 
 func (l TypeList) excluded(name string) bool {
-	return slices.ContainsFunc(l.Exclude, func(p string) bool { return glob(p, name) })
+	return slices.ContainsFunc(l.Exclude, func(p string) bool { return fits(p, name) })
 }
 
 // names are the types that are named outright.
 func (l TypeList) names() []string {
 	var names []string
 	for _, n := range l.Include {
-		if !isPattern(n) && !containsFold(names, n) {
+		if !fnmatch.IsPattern(n) && !containsFold(names, n) {
 			names = append(names, n)
 		}
 	}
@@ -53,47 +55,17 @@ func (l TypeList) names() []string {
 
 // Wanted reports whether a discovered type is to be pulled.
 func (l TypeList) Wanted(name string) bool {
-	return !l.excluded(name) && slices.ContainsFunc(l.Include, func(p string) bool { return glob(p, name) })
+	return !l.excluded(name) && slices.ContainsFunc(l.Include, func(p string) bool { return fits(p, name) })
 }
-
-func validType(name string) bool {
-	for i, c := range name {
-		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
-		if !letter && (i == 0 || c != '_' && (c < '0' || c > '9')) {
-			return false
-		}
-	}
-	return name != "" && len(name) <= 80
-}
-
-func isPattern(name string) bool { return strings.ContainsAny(name, "*?") }
 
 func containsFold(list []string, name string) bool {
 	return slices.ContainsFunc(list, func(s string) bool { return strings.EqualFold(s, name) })
 }
 
-// glob matches a name, whatever its case, against a pattern in which * stands
-// for any characters and ? for one.
-func glob(pattern, name string) bool {
-	pattern, name = strings.ToLower(pattern), strings.ToLower(name)
-	star, mark := -1, 0
-	p := 0
-	for n := 0; n < len(name); {
-		switch {
-		case p < len(pattern) && (pattern[p] == '?' || pattern[p] == name[n]):
-			p++
-			n++
-		case p < len(pattern) && pattern[p] == '*':
-			star, mark = p, n
-			p++
-		case star >= 0:
-			mark++
-			p, n = star+1, mark
-		default:
-			return false
-		}
-	}
-	return strings.Trim(pattern[p:], "*") == ""
+// fits matches a name, whatever its case, against a pattern.
+func fits(pattern, name string) bool {
+	p, err := fnmatch.Compile(strings.ToLower(pattern))
+	return err == nil && p.Match(strings.ToLower(name))
 }
 
 // spell gives the names of the list as the org spells them. A name that the
@@ -123,7 +95,7 @@ func (s *Source) spell(ctx context.Context) ([]string, error) {
 		names[i] = known[at]
 	}
 	for _, name := range s.cfg.Types.Exclude {
-		if !slices.ContainsFunc(known, func(k string) bool { return glob(name, k) }) {
+		if !slices.ContainsFunc(known, func(k string) bool { return fits(name, k) }) {
 			s.log.Warn("an exclusion fits no event type of this org", "exclude", name)
 		}
 	}

@@ -77,7 +77,7 @@ pubsub:
 			t.Errorf("the position is %s", last.Raw)
 		}
 		run.end()
-		contains(t, r.out.log.String(), "no event so far has a field of that name")
+		contains(t, r.out.log.String(), "nothing so far has a column of that name")
 	})
 }
 

@@ -185,9 +185,7 @@ func (s *Source) Pull(ctx context.Context) error {
 		run.tasks.Go(run.watchIdle)
 	}
 	run.wait()
-	for _, m := range s.cfg.Shape.Missing() {
-		s.log.Warn("no event so far has a field of that name", "what", m.What, "field", m.Column)
-	}
+	s.cfg.Shape.WarnMissing(s.log)
 	err := context.Cause(run.ctx)
 	switch {
 	case ctx.Err() != nil && errors.Is(err, context.Cause(ctx)):

@@ -45,3 +45,14 @@ func OrgID(id string) (string, error) {
 	}
 	return long, nil
 }
+
+// IsName tells whether name could be that of an object, a field or an event type.
+func IsName(name string) bool {
+	for i, c := range name {
+		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+		if !letter && (i == 0 || c != '_' && (c < '0' || c > '9')) {
+			return false
+		}
+	}
+	return name != "" && len(name) <= 80
+}

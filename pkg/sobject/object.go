@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"sf2loki/pkg/salesforce"
 	"sf2loki/pkg/sysexits"
 )
 
@@ -38,7 +39,7 @@ func ParseObjects(text string, duration func(string) (time.Duration, error)) ([]
 			list[len(list)-1].Poll = d
 		default:
 			name, field, colon := strings.Cut(part, ":")
-			if !validName(name) || colon && !validName(field) {
+			if !salesforce.IsName(name) || colon && !salesforce.IsName(field) {
 				return nil, sysexits.Errorf(sysexits.Usage, "object %q: want NAME[:FIELD][,big][,poll=TIME], of letters, digits and underscores", part)
 			}
 			list = append(list, Object{Name: name, Field: field})
@@ -64,16 +65,6 @@ func CheckObjects(list []Object) error {
 		}
 	}
 	return nil
-}
-
-func validName(name string) bool {
-	for i, c := range name {
-		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
-		if !letter && (i == 0 || c != '_' && (c < '0' || c > '9')) {
-			return false
-		}
-	}
-	return name != "" && len(name) <= 80
 }
 
 // field is the timestamp that an object is pulled by, as far as its name tells.
