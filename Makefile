@@ -13,6 +13,7 @@ ROUNDS ?= 30
 SOAK ?= 1h
 SEED ?= 1
 FILE_MB ?= 200
+OFFER_MB ?= 10000
 PKG ?= ./...
 STORES ?= s3 gs azblob
 BLOWS ?= 10
@@ -27,7 +28,7 @@ ZSH = $(SHARE)/zsh/site-functions
 FISH = $(SHARE)/fish/vendor_completions.d
 UNITS = $(DESTDIR)$(PREFIX)/lib/systemd/system
 
-.PHONY: all build test cover test-more test-stores test-kube check lint generate fuzz lanes chaos proof vulncheck soak large bench profile sizes dashboards screenshots demo install uninstall dist packages clean help
+.PHONY: all build test cover test-more test-stores test-kube check lint generate fuzz lanes chaos proof peers vulncheck soak large bench profile sizes dashboards screenshots demo install uninstall dist packages clean help
 
 all: build
 
@@ -81,6 +82,10 @@ chaos: ## kill stages at random, KILLS times (200), and make other trouble for R
 
 proof: ## plant bugs and secrets, fill holes that an audit finds
 	PROOFTEST_ALL=1 $(GO) test -count=1 -v -timeout 1h ./scripts/prooftest
+
+peers: ## measure the memory of programs whose peers hang or answer without end, OFFER_MB offered (10000)
+	PROOFTEST_ALL=1 PROOFTEST_OFFER_MB='$(OFFER_MB)' PROOFTEST_HANG_SECONDS=30 \
+		$(GO) test -count=1 -v -timeout 5h -run '^Test(Org|Sink)Peers$$' ./scripts/prooftest
 
 vulncheck: ## look for packages with known vulnerabilities
 	scripts/vulncheck

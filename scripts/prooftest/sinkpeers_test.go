@@ -1,0 +1,161 @@
+package prooftest
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"sf2loki/scripts/testbed"
+)
+
+// The ceilings of loki-push(1), ckpt(1) and dl-replay(1), in MiB.
+const (
+	pushCeiling   = 64 // ordinary lines, whatever the server does
+	commitCeiling = 32 // ordinary acknowledgements, whatever the store does
+	storeCeiling  = 200
+	replayCeiling = 32
+)
+
+// entries are records of ordinary lines, in ten streams.
+func entries(w io.Writer, n int64) {
+	now := time.Now().UnixNano()
+	line := strings.Repeat("x", 500)
+	var page []byte
+	for i := int64(0); n > 0; n -= int64(len(page)) {
+		page = page[:0]
+		for range 100 {
+			page = fmt.Appendf(page, `{"ts_unix_nano":%d,"labels":{"source":"s","event_type":"t%d"},"line":"%d %s","checkpoint_key":"file:x","checkpoint_value":"%d"}`+"\n", now+i, i%10, i, line, i)
+			i++
+		}
+		if _, err := w.Write(page); err != nil {
+			return
+		}
+	}
+}
+
+// acks are acknowledgements of ten keys.
+func acks(w io.Writer, n int64) {
+	var page []byte
+	for i := int64(0); n > 0; n -= int64(len(page)) {
+		page = page[:0]
+		for range 100 {
+			page = fmt.Appendf(page, `{"checkpoint_key":"file:%d","checkpoint_value":"%d","delivered":1000}`+"\n", i%10, i)
+			i++
+		}
+		if _, err := w.Write(page); err != nil {
+			return
+		}
+	}
+}
+
+// letters are dead letters.
+func letters(w io.Writer, n int64) {
+	line := strings.Repeat("x", 500)
+	var page []byte
+	for i := int64(0); n > 0; n -= int64(len(page)) {
+		page = page[:0]
+		for range 100 {
+			page = fmt.Appendf(page, `{"ts":"2026-07-01T00:00:00Z","labels":{"source":"s","event_type":"t%d"},"line":"%d %s","reason":"too_old","captured_at":"2026-07-30T12:00:00Z","dead_letter":{"v":1,"id":"%016x"}}`+"\n", i%10, i, line, i)
+			i++
+		}
+		if _, err := w.Write(page); err != nil {
+			return
+		}
+	}
+}
+
+func endless(text string) func(io.Writer, int64) {
+	return func(w io.Writer, n int64) { flood(w, text, n) }
+}
+
+const (
+	pushing  = "loki-push --url $URL --stream-bytes-per-second 0 --dead-letter-fd -1 --grace 1s "
+	giving   = pushing + "--timeout 2s --give-up 3s"
+	commited = "ckpt commit s3://bucket/state.json?region=us-east-1&endpoint=$URL --retry-for 1s --grace 1s"
+)
+
+var sinkPeers = []peer{
+	{name: "acknowledgements that nobody reads", command: pushing, ceiling: pushCeiling, unread: true, input: entries, answers: stored(-1)},
+	{name: "entries", command: pushing, ceiling: pushCeiling, input: entries, answers: stored(0)},
+	{name: "acks into a file", command: "ckpt commit state.json --grace 1s", ceiling: commitCeiling, input: acks},
+	{name: "acks into a file, and a ledger", command: "ckpt commit state.json --ledger ledger --grace 1s", ceiling: commitCeiling, input: acks},
+	{name: "acks without a line feed", command: "ckpt commit state.json", ceiling: storeCeiling, input: endless(`{"checkpoint_key":"`)},
+	{name: "one long ack", command: "ckpt commit state.json", ceiling: storeCeiling, input: func(w io.Writer, n int64) {
+		_, _ = io.WriteString(w, `{"checkpoint_key":"`)
+		flood(w, "x", n)
+	}},
+	{name: "nested acks", command: "ckpt commit state.json", ceiling: storeCeiling, input: endless(`{"a":`)},
+	{name: "letters", command: "dl-replay list letters.ndjson", ceiling: replayCeiling, file: letters},
+	{name: "counts of letters", command: "dl-replay stats letters.ndjson", ceiling: replayCeiling, file: letters},
+	{name: "letters, nobody reads", command: "dl-replay cat letters.ndjson", ceiling: replayCeiling, unread: true, file: letters},
+	{name: "one long letter", command: "dl-replay list letters.ndjson", ceiling: storeCeiling, file: endless("x")},
+	{name: "nested letters", command: "dl-replay list letters.ndjson", ceiling: storeCeiling, file: endless(`{"a":[`)},
+}
+
+// stored is a Loki that stores everything.
+func stored(times int64) *answers {
+	return &answers{times: times, write: func(w http.ResponseWriter, _ *http.Request, _ int64) { w.WriteHeader(http.StatusNoContent) }}
+}
+
+// Whatever Loki or a store answers, whatever comes in, and whether or not
+// anybody reads what goes out, the memory stays below what the manual says.
+func TestSinkPeers(t *testing.T) {
+	var all []peer
+	for name, write := range ills {
+		for _, p := range []peer{
+			{name: "Loki, " + name, command: giving, ceiling: pushCeiling, input: entries},
+			{name: "store, " + name, command: commited, ceiling: storeCeiling, input: acks},
+		} {
+			p.answers = &answers{write: write}
+			all = append(all, p)
+		}
+	}
+	for _, p := range append(all, sinkPeers...) {
+		if hard := strings.HasPrefix(p.name, "store, ") && hangs[strings.TrimPrefix(p.name, "store, ")]; hard && os.Getenv("PROOFTEST_ALL") == "" {
+			continue // each takes as long as a store is waited for, 15 s
+		}
+		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
+			b := testbed.New(t)
+			front, enough := badly(t, p.answers, http.NotFoundHandler())
+			srv := httptest.NewServer(front)
+			t.Cleanup(srv.Close)
+			if p.file != nil {
+				spoolFile(t, b, p.file)
+			}
+			p.command = strings.ReplaceAll(p.command, "$URL", srv.URL)
+			b.Set("AWS_ACCESS_KEY_ID=AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY=x", "AWS_EC2_METADATA_DISABLED=true")
+			if p.unread {
+				enough = after(t, patience(t))
+			}
+			p.meet(t, b, enough)
+		})
+	}
+}
+
+// spoolFile fills a file of letters. They are on disk in any case, so it is not
+// larger than it has to be.
+func spoolFile(t *testing.T, b *testbed.Bed, write func(io.Writer, int64)) {
+	t.Helper()
+	f, err := os.OpenFile(b.Path("letters.ndjson"), os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(f, min(offer(t), 256<<20))
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// after is a channel that is closed when some time has gone by.
+func after(t *testing.T, d time.Duration) <-chan struct{} {
+	c := make(chan struct{})
+	timer := time.AfterFunc(d, func() { close(c) })
+	t.Cleanup(func() { timer.Stop() })
+	return c
+}
