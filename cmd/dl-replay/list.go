@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -98,13 +100,6 @@ func (l *list) rows(r *reading) ([]*fileRow, error) {
 	return append(rows, &fileRow{"total", "-", total}), err
 }
 
-// narrows reports whether records are selected by anything.
-func (s *selectFlags) narrows() bool {
-	return len(s.reasons)+len(s.types)+len(s.sources)+len(s.orgs)+len(s.match)+len(s.grep)+
-		len(s.ids)+len(s.runIDs)+len(s.statuses)+s.limit > 0 ||
-		!s.since.IsZero() || !s.until.IsZero() || !s.eventSince.IsZero() || !s.eventUntil.IsZero()
-}
-
 func state(f *spool.File, info spool.Info, sum *spool.Summary) string {
 	switch {
 	case info.Unreadable:
@@ -140,29 +135,21 @@ func (l *list) print(rows []*fileRow) error {
 }
 
 // counted is a histogram on one line, the largest first.
-func counted(counts map[string]int64) string {
+func counted[K ~string](counts map[K]int64) string {
 	if len(counts) == 0 {
 		return "-"
 	}
 	var parts []string
 	for _, name := range byCount(counts) {
-		parts = append(parts, fmt.Sprintf("%s:%d", orDash(name), counts[name]))
+		parts = append(parts, fmt.Sprintf("%s:%d", orDash(string(name)), counts[name]))
 	}
 	return strings.Join(parts, ",")
 }
 
-func byCount(counts map[string]int64) []string {
-	names := make([]string, 0, len(counts))
-	for name := range counts {
-		names = append(names, name)
-	}
-	slices.SortFunc(names, func(a, b string) int {
-		if d := counts[b] - counts[a]; d != 0 {
-			return int(d)
-		}
-		return strings.Compare(a, b)
+func byCount[K ~string](counts map[K]int64) []K {
+	return slices.SortedFunc(maps.Keys(counts), func(a, b K) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
 	})
-	return names
 }
 
 func orDash(s string) string {

@@ -104,14 +104,11 @@ func (m *mark) exec(_ context.Context, args []string) error {
 	if err := m.print(&done); err != nil {
 		return err
 	}
-	switch {
-	case done.InUse > 0:
+	if done.InUse > 0 {
 		return sysexits.WithHint(sysexits.Errorf(sysexits.TempFail, "%d files are in somebody else's hands and were left alone", done.InUse),
 			"a writer gives a file away a minute after its last record: run this again then")
-	case done.damage != nil:
-		return sysexits.Wrap(done.damage.Code(), done.damage)
 	}
-	return nil
+	return done.damage.Verdict()
 }
 
 // taker takes the selected records, up to the limit.
@@ -182,9 +179,7 @@ func (m *mark) group(files []*spool.File, take func(*spool.Letter, spool.Status)
 func (m *mark) damaged(done *marked) func(*spool.Damage) {
 	return func(d *spool.Damage) {
 		d.Say(m.app.Log)
-		if done.damage == nil || done.damage.Torn {
-			done.damage = d
-		}
+		done.damage = spool.Worse(done.damage, d)
 	}
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"maps"
 	"time"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
@@ -20,7 +19,6 @@ type prune struct {
 	stock  *stock
 	spools []string
 	sweep  spool.Sweep
-	bytes  int64
 	json   bool
 	lost   *prometheus.CounterVec
 }
@@ -30,7 +28,7 @@ func newPrune(app *cli.App, stock *stock) *ffcli.Command {
 	fs := app.FlagSet("dl-replay prune")
 	cli.ListVar(fs, &p.spools, "spool", "spool `DIR`; may be repeated")
 	cli.DurationVar(fs, &p.sweep.OlderThan, "older-than", 0, "only files that were last written longer ago than this `AGE`; 0 for any")
-	cli.SizeVar(fs, &p.bytes, "bytes", 0, "only until a spool is no larger than this `SIZE`; 0 for no such end")
+	cli.SizeVar(fs, &p.sweep.Bytes, "bytes", 0, "only until a spool is no larger than this `SIZE`; 0 for no such end")
 	fs.BoolVar(&p.sweep.Unreplayed, "unreplayed", false, "also files with records that nobody has replayed; needs --older-than or --bytes")
 	fs.BoolVar(&p.sweep.DryRun, "dry-run", false, "say what would go, and remove nothing")
 	fs.BoolVar(&p.json, "json", false, "print one JSON object a file")
@@ -50,14 +48,11 @@ func (p *prune) exec(ctx context.Context, args []string) error {
 		return sysexits.WithHint(cli.Usagef("prune takes no files"), "rm removes a file: its journal is the one beside it")
 	case len(p.spools) == 0:
 		return cli.Usagef("name a directory with --spool")
-	case p.sweep.Unreplayed && p.sweep.OlderThan == 0 && p.bytes == 0:
+	case p.sweep.Unreplayed && p.sweep.OlderThan == 0 && p.sweep.Bytes == 0:
 		return sysexits.WithHint(cli.Usagef("--unreplayed needs --older-than or --bytes"), "to be rid of records say so with dl-replay discard")
 	}
 	p.stock.watch(p.spools)
-	p.sweep.Now, p.sweep.Log, p.sweep.Bytes = time.Now, p.app.Log, p.bytes
-	if p.bytes == 0 {
-		p.sweep.Bytes = -1
-	}
+	p.sweep.Now, p.sweep.Log = time.Now, p.app.Log
 	var swept []spool.Swept
 	inUse, err := 0, error(nil)
 	for _, dir := range p.spools {
@@ -110,11 +105,7 @@ func (p *prune) print(swept []spool.Swept) error {
 	}
 	table := p.app.NewTable("removed", "records", "bytes", "unreplayed", "reasons")
 	for _, s := range swept {
-		reasons := map[string]int64{}
-		for reason, n := range maps.All(s.Lost) {
-			reasons[string(reason)] = n
-		}
-		table.Row(s.File, s.Records, s.Bytes, s.Waiting(), counted(reasons))
+		table.Row(s.File, s.Records, s.Bytes, s.Waiting(), counted(s.Lost))
 	}
 	return table.Flush()
 }

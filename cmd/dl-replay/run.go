@@ -209,10 +209,7 @@ func (r *run) preview(set *spool.Set) error {
 	} else if err := r.printPreview(p); err != nil {
 		return err
 	}
-	if p.Damage != nil {
-		return sysexits.Wrap(p.Damage.Code(), p.Damage)
-	}
-	return nil
+	return p.Damage.Verdict()
 }
 
 func (r *run) printPreview(p *replay.Preview) error {

@@ -188,8 +188,8 @@ func (r *reading) damaged(f *spool.File, d *spool.Damage) {
 	d.Say(r.app.Log)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if (d.Err != nil || !f.Replayed()) && (r.damage == nil || r.damage.Torn) {
-		r.damage = d
+	if d.Err != nil || !f.Replayed() {
+		r.damage = spool.Worse(r.damage, d)
 	}
 }
 
@@ -206,9 +206,11 @@ func (r *reading) all(fn func(*spool.File, *spool.Letter, spool.Status) error) e
 
 // verdict is the error for places that held no record, once all others have
 // been read.
-func (r *reading) verdict() error {
-	if r.damage == nil {
-		return nil
-	}
-	return sysexits.Wrap(r.damage.Code(), r.damage)
+func (r *reading) verdict() error { return r.damage.Verdict() }
+
+// narrows reports whether records are selected by anything.
+func (s *selectFlags) narrows() bool {
+	return len(s.reasons)+len(s.types)+len(s.sources)+len(s.orgs)+len(s.match)+len(s.grep)+
+		len(s.ids)+len(s.runIDs)+len(s.statuses)+s.limit > 0 ||
+		!s.since.IsZero() || !s.until.IsZero() || !s.eventSince.IsZero() || !s.eventUntil.IsZero()
 }

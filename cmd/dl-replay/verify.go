@@ -69,11 +69,8 @@ func (v *verify) exec(ctx context.Context, args []string) error {
 	if err := v.out.Flush(); err != nil {
 		return err
 	}
-	switch {
-	case v.unread != nil:
-		return sysexits.Wrap(v.unread.Code(), v.unread)
-	case v.worst == nil:
-		return nil
+	if v.unread != nil || v.worst == nil {
+		return v.unread.Verdict()
 	}
 	return sysexits.Errorf(v.worst.Kind.Code(), "%s: line %d (byte %d): %s", v.worst.File, v.worst.Line, v.worst.Offset, v.worst.Text)
 }

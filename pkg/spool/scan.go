@@ -48,6 +48,23 @@ func (d *Damage) Code() sysexits.Code {
 	return sysexits.DataErr
 }
 
+// Worse is the one of two that decides how a program ends: a torn end, which
+// comes again by itself, gives way. nil is none.
+func Worse(a, b *Damage) *Damage {
+	if a == nil || a.Torn && b != nil {
+		return b
+	}
+	return a
+}
+
+// Verdict is the error of a program that has met d; nil for none.
+func (d *Damage) Verdict() error {
+	if d == nil {
+		return nil
+	}
+	return sysexits.Wrap(d.Code(), d)
+}
+
 // Say tells a person.
 func (d *Damage) Say(log *slog.Logger) {
 	if d.Err != nil {

@@ -15,7 +15,7 @@ import (
 // is left to do, and with Unreplayed the others, too.
 type Sweep struct {
 	OlderThan  time.Duration // last written longer ago; 0 for any
-	Bytes      int64         // only until no more than this is left; below 0 without such an end
+	Bytes      int64         // only until no more than this is left; 0 without such an end
 	Unreplayed bool
 	DryRun     bool
 	Now        func() time.Time
@@ -55,7 +55,7 @@ func Prune(path string, s Sweep, fn func(Swept) error) (inUse int, err error) {
 	left := totalSize(files)
 	for _, f := range files {
 		switch {
-		case s.Bytes >= 0 && left <= s.Bytes:
+		case s.Bytes > 0 && left <= s.Bytes:
 			return inUse, nil
 		case !f.replayed && !f.orphan && !s.Unreplayed:
 			continue

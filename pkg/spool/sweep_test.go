@@ -55,10 +55,10 @@ func TestPrune(t *testing.T) {
 		gone  string // numbers, in the order in which they went
 		lost  int64
 	}{
-		{"what is done with", Sweep{Bytes: -1}, "1 3 6", 0},
-		{"what is done with and old", Sweep{Bytes: -1, OlderThan: 24 * time.Hour}, "1", 0},
-		{"all that is old", Sweep{Bytes: -1, OlderThan: 24 * time.Hour, Unreplayed: true}, "1 2", 2},
-		{"all", Sweep{Bytes: 0, Unreplayed: true}, "1 3 6 2 4", 4},
+		{"what is done with", Sweep{}, "1 3 6", 0},
+		{"what is done with and old", Sweep{OlderThan: 24 * time.Hour}, "1", 0},
+		{"all that is old", Sweep{OlderThan: 24 * time.Hour, Unreplayed: true}, "1 2", 2},
+		{"all", Sweep{Unreplayed: true}, "1 3 6 2 4", 4},
 		{"nothing: there is room", Sweep{Bytes: 1 << 30, Unreplayed: true}, "", 0},
 		{"until there is room", Sweep{Bytes: 2500}, "1 3 6", 0},
 	}

@@ -47,12 +47,12 @@ func Look(set *spool.Set, o Options) (*Preview, error) {
 			return nil
 		}, func(d *spool.Damage) {
 			if !f.Replayed() {
-				p.Damage = d
+				p.Damage = spool.Worse(p.Damage, d)
 			}
 		})
 		var d *spool.Damage
 		if errors.As(err, &d) {
-			p.Damage = d
+			p.Damage = spool.Worse(p.Damage, d)
 		} else if err != nil {
 			return nil, err
 		}

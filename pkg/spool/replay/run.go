@@ -290,9 +290,7 @@ func (r *run) index(claim *spool.Claim) error {
 
 func (r *run) damaged(d *spool.Damage) {
 	d.Say(r.Log)
-	if r.result.Damage == nil || r.result.Damage.Torn {
-		r.result.Damage = d
-	}
+	r.result.Damage = spool.Worse(r.result.Damage, d)
 }
 
 // sort orders the items for sending. Those of one file, captured one after the
@@ -366,10 +364,8 @@ func (r *run) verdict() error {
 	case res.InUse > 0:
 		return sysexits.WithHint(sysexits.Errorf(sysexits.TempFail, "%d records are in files that another process has in hand", res.InUse),
 			"a writer gives a file away a minute after its last record: run this again then")
-	case res.Damage != nil:
-		return sysexits.Wrap(res.Damage.Code(), res.Damage)
 	}
-	return nil
+	return res.Damage.Verdict()
 }
 
 func listed(paths []string) string {
