@@ -111,7 +111,7 @@ audit_lane() {
 		day=$(printf '%s' "$since" | tr -c 'A-Za-z0-9.\n-' _)
 		set -- --page "$pages/audit-$lane-$day.html" "$@"
 	fi
-	spool=$(scope LOKI_PUSH_ && printf '%s' "${LOKI_PUSH_SPOOL:-/var/spool/sf2loki/$lane}")
+	spool=$(scope LOKI_PUSH_ && default_spool && printf '%s' "$LOKI_PUSH_SPOOL")
 	[ -d "$spool" ] && set -- --spool "$spool" "$@"
 	word=$(shell_word "$lane_argument")
 	case " $* " in
@@ -127,7 +127,7 @@ audit_lane() {
 find_ledger() {
 	ledger=$(
 		scope CKPT_
-		case $state in *://*) ;; *) default CKPT_LEDGER "${state%.json}.ledger" ;; esac
+		default_ledger
 		printf '%s' "${CKPT_LEDGER:-}"
 	)
 	[ -n "$ledger" ] || die 78 "$lane: CKPT_LEDGER is missing: without a ledger nothing can be audited"

@@ -69,7 +69,7 @@ check_names() {
 		(
 			job=check
 			scope "$namespace"
-			exec "$(printf %s "${namespace%_}" | tr 'A-Z_' 'a-z-')" completion bash
+			exec "$(program_of "$namespace")" completion bash
 		) 2>&1 >/dev/null | sed -n 's/.* msg="unknown environment variable" program=\([a-z-]*\) name=\([A-Z0-9_]*\).*/\1 \2/p'
 	done >"$plans/names"
 	while read -r program name; do
@@ -145,7 +145,8 @@ check_push() {
 # owned: what only one lane may have, one a line.
 owned() (
 	settings "$conf" SF_PULL_ LOKI_PUSH_ || exit
-	printf 'spool %s\n' "${LOKI_PUSH_SPOOL:-/var/spool/sf2loki/$lane}"
+	default_spool
+	[ -z "$LOKI_PUSH_SPOOL" ] || printf 'spool %s\n' "$LOKI_PUSH_SPOOL"
 	printf 'run directory %s\n' "$dir"
 	[ -z "${SF2LOKI_LEASE:-}" ] || printf 'lease %s\n' "$SF2LOKI_LEASE"
 	for port in 0 1 2 ${SF2LOKI_LEASE:+3}; do

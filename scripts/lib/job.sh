@@ -38,7 +38,7 @@ replay() {
 	shift
 	trap - TERM INT HUP
 	scope LOKI_PUSH_ DL_REPLAY_
-	default LOKI_PUSH_SPOOL "/var/spool/sf2loki/$lane"
+	default_spool
 	exec dl-replay run --spool "$LOKI_PUSH_SPOOL" "$@" -- loki-push
 }
 

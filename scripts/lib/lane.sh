@@ -41,8 +41,19 @@ job_metrics() {
 	unset "${1}METRICS_LISTEN" "${1}METRICS_FILE" "${1}REPORT"
 	[ -n "${SF2LOKI_METRICS_DIR:-}" ] || return 0
 	case $job in audit | backfill | replay) ;; *) return 0 ;; esac
-	who=$lane-$job-$(printf %s "${1%_}" | tr 'A-Z_' 'a-z-')
+	who=$lane-$job-$(program_of "$1")
 	export "${1}METRICS_FILE=$SF2LOKI_METRICS_DIR/sf2loki-$who.prom" "${1}INSTANCE=$(uname -n)-$who"
+}
+
+program_of() { # PREFIX: whose settings begin so
+	printf %s "${1%_}" | tr 'A-Z_' 'a-z-'
+}
+
+default_spool() { default LOKI_PUSH_SPOOL "/var/spool/sf2loki/$lane"; }
+
+# default_ledger: beside the positions, if these are in a file.
+default_ledger() {
+	case $state in *://*) ;; *) default CKPT_LEDGER "${state%.json}.ledger" ;; esac
 }
 
 metrics() { # PREFIX N: the Nth port from the lane's first one
@@ -77,7 +88,7 @@ pull() {
 push() {
 	scope LOKI_PUSH_
 	metrics LOKI_PUSH_ 1
-	default LOKI_PUSH_SPOOL "/var/spool/sf2loki/$lane"
+	default_spool
 	default LOKI_PUSH_SPOOL_BYTES 1GiB
 	default LOKI_PUSH_SPOOL_RETENTION 30d
 	default LOKI_PUSH_ON_DEAD_LETTER_ERROR stop
@@ -87,7 +98,7 @@ push() {
 commit() {
 	scope CKPT_
 	metrics CKPT_ 2
-	case $state in *://*) ;; *) default CKPT_LEDGER "${state%.json}.ledger" ;; esac
+	default_ledger
 	exec ckpt commit "$state"
 }
 
