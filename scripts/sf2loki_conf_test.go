@@ -82,6 +82,24 @@ func TestMetricsOfJobs(t *testing.T) {
 	})
 }
 
+// A backfill keeps the lane's limits of traffic (Z26).
+func TestLimitsOfJobs(t *testing.T) {
+	in(t, these("dash"), func(t *testing.T, l *lane) {
+		limits := []string{"LOKI_PUSH_MAX_BYTES_PER_SECOND=1kB", "LOKI_PUSH_DAILY_BYTES=1MB", "LOKI_PUSH_DAILY_FILE=/srv/day", "LOKI_PUSH_MAX_LINES_PER_SECOND=7"}
+		for _, program := range []string{"sf-pull", "loki-push", "ckpt"} {
+			l.plan(program, "environment")
+		}
+		l.configure("prod", limits...)
+		l.ask("backfill", "prod", "--since", "2026-01-01", "--until", "2026-01-02")
+		got := l.stages()
+		for _, want := range limits {
+			if !strings.Contains(got, "loki-push env "+want+"\n") {
+				t.Errorf("no line %q", want)
+			}
+		}
+	})
+}
+
 func hostname(t *testing.T) string {
 	t.Helper()
 	name, err := os.Hostname()
