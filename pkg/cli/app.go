@@ -40,7 +40,6 @@ type App struct {
 	term     *terminal
 	level    level // which of flags, environment, configuration is being parsed
 	secrets  []*SecretFlag
-	knownEnv []string
 	runLines map[*ffcli.Command]func(status *int) error
 	dash     int // operands before "--"; -1 when there was none
 
@@ -256,10 +255,6 @@ func (app *App) OnReady(fn func() error) {
 // runs. The root's is called when the arguments name no command. Such a command
 // does not begin without a standard output, as its stream would be lost.
 func (app *App) OnRun(cmd *ffcli.Command, fn func(status *int) error) { app.runLines[cmd] = fn }
-
-// KnownEnv names environment variables that the program reads by itself, so
-// that they are not reported as unknown.
-func (app *App) KnownEnv(names ...string) { app.knownEnv = append(app.knownEnv, names...) }
 
 // SplitDash splits the operands that Exec got at the "--" of the command line,
 // for commands that start another: `lease LEASE -- CMD`. found is false, and

@@ -190,7 +190,7 @@ func (app *App) envName(name string) string {
 // findUnknownEnv looks for names of environ with the program's prefix that
 // belong to no flag of any command.
 func (app *App) findUnknownEnv(root *ffcli.Command, environ []string) []string {
-	known := slices.Clone(app.knownEnv)
+	var known []string
 	for _, s := range app.secrets {
 		known = append(known, app.envName(s.name))
 	}

@@ -17,9 +17,6 @@ func (app *App) printHelp(inv invocation) error {
 
 func (app *App) usage(path []*ffcli.Command) string {
 	cmd := path[len(path)-1]
-	if cmd.UsageFunc != nil {
-		return cmd.UsageFunc(cmd)
-	}
 	var b strings.Builder
 	use := cmd.ShortUsage
 	if use == "" {
