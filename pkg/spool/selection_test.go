@@ -64,6 +64,7 @@ func TestSelection(t *testing.T) {
 		{"metadata", Selection{Match: []Match{{"level", "warn"}, {"level", "info"}}}, New, true, false},
 		{"a field that is no text", Selection{Match: []Match{{"more", "7"}}}, New, true, false},
 		{"two names", Selection{Match: []Match{{"level", "info"}, {"more", "8"}}}, New, false, false},
+		{"values of two names, swapped", Selection{Match: []Match{{"level", "7"}, {"more", "info"}}}, New, false, false},
 		{"a field that is not there", Selection{Match: []Match{{"none", ""}}}, New, false, false},
 		{"a line", Selection{Grep: re(`00. "q`)}, New, true, false},
 		{"another line", Selection{Grep: re(`\\`)}, New, false, false},
