@@ -20,7 +20,7 @@ import (
 const (
 	pullCeiling  = 200 // whatever Salesforce answers
 	filesCeiling = 32  // elf with ordinary rows
-	rowCeiling   = 250 // a row as long as --max-row-bytes lets through
+	rowCeiling   = 300 // a row as long as --max-row-bytes lets through
 )
 
 // orgPeers are what sf-pull may meet that is more than any client may get.

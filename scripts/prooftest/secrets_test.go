@@ -28,6 +28,9 @@ const (
 	plantedClient   = "client-a54ff53a3c6e"
 	plantedSalt     = "salt-bb67ae8584ca"
 	plantedS3       = "s3secret-6a09e667f3bc"
+	plantedSession  = "session-3c6ef372fe94"
+	plantedAzure    = "YXp1cmUtNTEwZTUyN2ZhZGU2" // base64, as keys of accounts are
+	plantedSAS      = "sas-9b05688c2b3e"
 )
 
 // echo is a server that is of no use and tells all that it was sent.
@@ -55,13 +58,13 @@ func (b *bench) plant() {
 	b.Write("records", `{"ts":"`+time.Now().UTC().Format(time.RFC3339Nano)+`","labels":{"source":"a","event_type":"b"},"line":"x","checkpoint_key":"file:x","checkpoint_value":"1"}`+"\n"+
 		`{"ts":"2020-01-01T00:00:00Z","labels":{"source":"a","event_type":"b"},"line":"old"}`+"\n")
 	b.Write("acks", `{"checkpoint_key":"file:x","checkpoint_value":"1"}`+"\n")
-	b.Set("AWS_ACCESS_KEY_ID=AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY="+plantedS3, "AWS_REGION=us-east-1", "AWS_EC2_METADATA_DISABLED=true")
+	b.Set("AWS_ACCESS_KEY_ID=AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY="+plantedS3, "AWS_SESSION_TOKEN="+plantedSession, "AWS_REGION=us-east-1", "AWS_EC2_METADATA_DISABLED=true")
 }
 
 // secrets are all texts that must not be seen: what was planted, as it is and
 // as it is sent, the key, and each token and assertion that the org has seen.
 func (b *bench) secrets() []string {
-	list := []string{plantedToken, plantedPassword, plantedInURL, plantedClient, plantedSalt, plantedS3}
+	list := []string{plantedToken, plantedPassword, plantedInURL, plantedClient, plantedSalt, plantedS3, plantedSession, plantedAzure, plantedSAS}
 	for _, text := range []string{plantedToken, "u:" + plantedPassword, "u:" + plantedInURL} {
 		list = append(list, base64.StdEncoding.EncodeToString([]byte(text)))
 	}
@@ -120,6 +123,14 @@ var attempts = []string{
 	`ckpt commit "s3://bucket/state.json?region=us-east-1&endpoint=$URL" --retry-for 1s <acks`,
 	`ckpt list "s3://bucket/state.json?region=us-east-1&endpoint=$URL"`,
 	`timeout 20 ckpt doctor "s3://bucket/state.json?region=us-east-1&endpoint=$URL"`,
+	`AZURE_STORAGE_KEY=` + plantedAzure + ` ckpt list "azblob://c/state.json?account=acme&endpoint=$URL"`,
+	`AZURE_STORAGE_SAS_TOKEN="sv=2024&sig=` + plantedSAS + `" ckpt commit "azblob://c/state.json?account=acme&endpoint=$URL" --retry-for 1s <acks`,
+	`AZURE_STORAGE_SAS_TOKEN="sv=2024&sig=` + plantedSAS + `" ckpt list "azblob://c/state.json?account=acme&endpoint=http://127.0.0.1:1"`,
+	`AZURE_STORAGE_CONNECTION_STRING="AccountName=acme;AccountKey=` + plantedAzure + `;BlobEndpoint=$URL" ckpt list azblob://c/state.json`,
+	`AZURE_STORAGE_CONNECTION_STRING="nonsense ` + plantedAzure + `" ckpt list azblob://c/state.json`,
+	`STORAGE_EMULATOR_HOST=$URL ckpt list gs://bucket/state.json`,
+	// A goroutine dump.
+	`(sleep 1 | loki-push --url $URL --token-file token --give-up 1s --spool dead & p=$!; sleep .3; kill -QUIT $p; wait $p)`,
 	// dl-replay.
 	`loki-push --spool again --max-age 1h <records >/dev/null; dl-replay run --spool again --force -- loki-push --url $URL --token-file token --give-up 1s; dl-replay list --spool again; dl-replay show --spool again`,
 	// Everything that prints what it is.
