@@ -187,7 +187,7 @@ func TestVerdicts(t *testing.T) {
 		{"first status counts", func(f *feed) { f.run("a"); f.run("b"); f.run("a", 77); f.run("b", 75) }, io.EOF, 77, "the input is incomplete: a ended with status 77"},
 		{"never ended", func(f *feed) { f.run("a"); f.run("b"); f.run("b", 0) }, io.EOF, 75, "the input is incomplete: a never told its end"},
 		{"told before never ended", func(f *feed) { f.run("a"); f.run("b"); f.run("b", 69) }, io.EOF, 69, "status 69"},
-		{"same program twice", func(f *feed) { f.run("a"); f.run("a"); f.run("a", 0) }, io.EOF, 75, "never said"},
+		{"same program twice", func(f *feed) { f.run("a"); f.run("a"); f.run("a", 0) }, io.EOF, 75, "a never told its end"},
 		{"a status that would be 0", func(f *feed) { f.run("a"); f.run("a", 256) }, io.EOF, 70, "status 256"},
 		{"killed by a signal", func(f *feed) { f.run("a"); f.run("a", 137) }, io.EOF, 137, "status 137"},
 		{"no run", func(f *feed) { f.acks <- record.Ack{Run: []byte(`{"program":5}`)} }, nil, 65, "run line"},
