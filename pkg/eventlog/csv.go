@@ -29,6 +29,7 @@ var (
 	errOpenQuote  = fmt.Errorf("%w: the file ends inside a quoted cell", ErrRow)
 	errCutShort   = fmt.Errorf("%w: the file ends before the last cell", ErrRow)
 	errHuge       = fmt.Errorf("%w: longer than the limit", ErrRow)
+	errWide       = fmt.Errorf("%w: more than %d cells", ErrRow, mostColumns)
 )
 
 type cell struct {
@@ -110,6 +111,18 @@ func (r *Row) split(buf []byte, end int, eof bool) outcome {
 		if r.ended {
 			break
 		}
+		if len(r.cells) >= mostColumns {
+			var rest edge
+			n, ended := rest.scan(buf[i:end])
+			if i += n; !ended && !eof {
+				return more
+			}
+			r.cells, r.ended, r.Bad = r.cells[:0], ended, errWide
+			if rest.in == inQuoted {
+				r.Bad = errOpenQuote
+			}
+			break
+		}
 		var c cell
 		if i < end && buf[i] == '"' {
 			i++
@@ -174,7 +187,7 @@ func (r *Row) split(buf []byte, end int, eof bool) outcome {
 // and behind the line feed that ends the row.
 func (r *Row) plainCells(buf []byte, i, end int) int {
 	cells := r.cells
-	for i < end && buf[i] == '"' {
+	for i < end && buf[i] == '"' && len(cells) < mostColumns {
 		j := i + 1
 		m := uint64(0)
 		for j < end {

@@ -124,6 +124,36 @@ func TestScannerLimit(t *testing.T) { // #41
 	}
 }
 
+// The cells of a row are bounded: a row of nothing but commas takes no more
+// memory than its bytes.
+func TestScannerCells(t *testing.T) {
+	for name, one := range map[string]string{"quoted": `"",`, "bare": ",", "with quotes inside": "\"\"\"\n\",", "stray quotes": `x",`} {
+		t.Run(name, func(t *testing.T) {
+			most := strings.Repeat(one, mostColumns-1)
+			in := "a,b\n" + most + "\n" + strings.Repeat(one, 5*mostColumns) + "\n\"3\",\"4\"\n" + most + one + `"open`
+			s := NewScanner(strings.NewReader(in), 0)
+			var bad []error
+			for {
+				row, err := s.Next()
+				if err == io.EOF {
+					break
+				}
+				bad = append(bad, row.Bad)
+				if cap(row.cells) > 2*mostColumns {
+					t.Fatalf("row %d has room for %d cells", row.Number, cap(row.cells))
+				}
+			}
+			first := error(nil)
+			if name == "stray quotes" {
+				first = errBareQuote
+			}
+			if want := []error{nil, first, errWide, nil, errOpenQuote}; !slices.Equal(bad, want) {
+				t.Errorf("%v, want %v", bad, want)
+			}
+		})
+	}
+}
+
 func TestScannerReadError(t *testing.T) {
 	s := NewScanner(io.MultiReader(strings.NewReader("a,b\n\"1\",\"2\"\n\"3"), iotest.ErrReader(os.ErrDeadlineExceeded)), 0)
 	if _, err := s.Header(); err != nil {

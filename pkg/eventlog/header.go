@@ -3,7 +3,6 @@ package eventlog
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,20 +24,9 @@ type header struct {
 	extraName string
 }
 
-// mostColumns is far more than an event type has. Each costs memory for as long
-// as the file is read.
+// mostColumns is far more than an event type has: each costs memory for as long
+// as the file is read, and so does each cell of a row.
 const mostColumns = 10_000
-
-// checkHeader refuses a first row that cannot be one of column names.
-func checkHeader(row *Row) error {
-	if row.Bad != nil {
-		return row.Bad
-	}
-	if n := row.Len(); n > mostColumns {
-		return fmt.Errorf("%d columns, more than %d", n, mostColumns)
-	}
-	return nil
-}
 
 // errNoLineFeeds is for a file that is all header.
 var errNoLineFeeds = errors.New("a name holds a carriage return, and nothing follows: lines have to end with a line feed")

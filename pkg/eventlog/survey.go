@@ -75,8 +75,8 @@ func look(ctx context.Context, b body, limit int, fallback *int64) (survey, erro
 	if err != nil {
 		return v, err
 	}
-	if err := checkHeader(first); err != nil {
-		return v, fmt.Errorf("the header: %w", err)
+	if first.Bad != nil {
+		return v, fmt.Errorf("the header: %w", first.Bad)
 	}
 	v.header = newHeader(first)
 	last := int64(0)

@@ -28,8 +28,8 @@ func lookClosely(text string, fallback *int64) (survey, error) {
 	if err != nil {
 		return survey{sorted: true}, nil
 	}
-	if err := checkHeader(first); err != nil {
-		return v, err
+	if first.Bad != nil {
+		return v, first.Bad
 	}
 	v.header = newHeader(first)
 	last := int64(0)
