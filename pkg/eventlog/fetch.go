@@ -153,7 +153,7 @@ func newBounded(r io.Reader, length int64) io.Reader {
 
 func (b *bounded) Read(p []byte) (int, error) {
 	if b.left <= 0 {
-		return 0, fmt.Errorf("the body is much longer than the %d bytes that Salesforce says", b.length)
+		return 0, &feed.OddAnswer{Text: fmt.Sprintf("the body is much longer than the %d bytes that Salesforce says", b.length)}
 	}
 	n, err := b.Reader.Read(p[:min(int64(len(p)), b.left)])
 	b.left -= int64(n)

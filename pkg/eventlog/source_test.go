@@ -192,6 +192,9 @@ func TestMuchLongerThanSaid(t *testing.T) {
 	if n != 2*1000+mostExcess || err == nil || !strings.Contains(err.Error(), "much longer than the 1000 bytes") {
 		t.Errorf("%d bytes, %v", n, err)
 	}
+	if v := feed.Judge(err); v != feed.Later {
+		t.Errorf("judged as %v: the file is to be asked for again", v)
+	}
 	for _, length := range []int64{0, 5, math.MaxInt64} {
 		if n, err := io.Copy(io.Discard, newBounded(strings.NewReader("0123456789"), length)); n != 10 || err != nil {
 			t.Errorf("length %d: %d bytes, %v", length, n, err)

@@ -170,7 +170,7 @@ func TestOrgPeers(t *testing.T) {
 			org = sftest.NewOrg(sftest.Config{InstanceURL: srv.URL, Gzip: true})
 			t.Cleanup(org.Close)
 			org.DefineObjects()
-			org.AddApexLog(sftest.ApexLog{})
+			org.AddApexLog(sftest.ApexLog{Start: time.Now().Add(-time.Hour), Body: "61.0 APEX_CODE,DEBUG\n"})
 			if strings.Contains(p.command, "*") {
 				files(t, org)
 			} else {
