@@ -21,7 +21,8 @@ import (
 )
 
 const (
-	maxMessage = 16 << 20 // Salesforce's responses end at 4 MB
+	maxMessage = 8 << 20  // Salesforce's responses end at 4 MB
+	maxHeaders = 64 << 10 // of an answer, or its trailers; Salesforce's are a few hundred bytes
 	flowWindow = 1 << 20  // bytes of a stream that wait here unread
 )
 
@@ -37,7 +38,8 @@ func (s *Source) dial() error {
 	}
 	opts := []grpc.DialOption{
 		grpc.WithTransportCredentials(creds),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.ForceCodecV2(newCodec())),
+		grpc.WithMaxHeaderListSize(maxHeaders),
 		// A connection that broke without a word is noticed in 40 seconds.
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
 		grpc.WithInitialWindowSize(flowWindow),

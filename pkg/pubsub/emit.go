@@ -34,6 +34,7 @@ type emitter struct {
 
 	seen      *ring
 	decodings map[string]*decoding
+	known     int // what their schemas take in memory
 
 	block  []byte
 	line   []byte
@@ -43,7 +44,7 @@ type emitter struct {
 	rec    record.Record
 	counts map[string]*tally.Count
 	moved  bool // an event has been taken since the last flush
-	taken  int  // events since the last flush, and their bytes
+	taken  int  // events since the last flush, and their weight
 	size   int
 
 	failedInARow int // responses with events none of which could be decoded
@@ -119,7 +120,7 @@ func (e *emitter) item(ctx context.Context, it item) error {
 		}
 		decoded = decoded || ok
 		e.taken++
-		e.size += len(ev.GetEvent().GetPayload())
+		e.size += weight(ev)
 		if err != nil {
 			return err
 		}
@@ -312,6 +313,10 @@ func (e *emitter) decoding(ctx context.Context, id string) (*decoding, error) {
 			}
 		}
 	}
+	if e.known += schema.Size(); e.known > maxSchemas {
+		clear(e.decodings) // the common store may still have them
+		e.known = schema.Size()
+	}
 	e.decodings[id] = d
 	return d, nil
 }
@@ -445,9 +450,13 @@ type ring struct {
 
 func newRing(n int) *ring { return &ring{ids: make([]string, n), set: make(map[string]struct{}, n)} }
 
-// add remembers id and tells whether it is new. The empty id is always new.
+// longestID is longer than any id that Salesforce gives an event, a UUID.
+const longestID = 256
+
+// add remembers id and tells whether it is new. The empty id is always new, and
+// so is one that is too long to be remembered.
 func (r *ring) add(id string) bool {
-	if id == "" {
+	if id == "" || len(id) > longestID {
 		return true
 	}
 	if _, ok := r.set[id]; ok {

@@ -14,7 +14,7 @@ type item struct {
 	events []*eventbus.ConsumerEvent
 	latest []byte // of a sign of life
 	gap    *gap
-	size   int // bytes of the events
+	size   int // what the events weigh
 }
 
 // inbox holds what a topic's stream has brought and the output has not taken
@@ -30,7 +30,7 @@ type inbox struct {
 	mu        sync.Mutex
 	items     []item
 	held      int // events in items, and those that the output is at
-	size      int // their bytes
+	size      int // their weight
 	credit    int // of the open stream; 0 without one
 	zeroSince time.Time
 	lastAsk   time.Time
@@ -128,7 +128,7 @@ func (b *inbox) take(ctx context.Context, wait bool) (it item, ok, more bool) {
 	}
 }
 
-// done tells that the output has taken events of so many bytes.
+// done tells that the output has taken events of such a weight.
 func (b *inbox) done(events, size int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

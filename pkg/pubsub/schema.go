@@ -24,7 +24,12 @@ type schemas struct {
 
 	mu   sync.Mutex
 	byID map[string]*schemaEntry
+	size int // of the outcomes that are kept
 }
+
+// maxSchemas bounds the memory that schemas take together: ten times what an org
+// of many objects needs. When it is used up they are all fetched anew.
+const maxSchemas = 32 << 20
 
 type schemaEntry struct {
 	ready  chan struct{} // closed when the outcome is there
@@ -93,10 +98,32 @@ func (c *schemas) fetch(ctx context.Context, id string, e *schemaEntry) {
 	case e.err != nil:
 		delete(c.byID, id)
 	}
+	if c.byID[id] == e {
+		c.keep(id, e)
+	}
 	n := len(c.byID)
 	c.mu.Unlock()
 	c.s.stats.setSchemas(n)
 	close(e.ready)
+}
+
+// keep counts what e takes, and makes room for it. The caller holds mu.
+func (c *schemas) keep(id string, e *schemaEntry) {
+	size := len(id) + 1<<10
+	if e.schema != nil {
+		size += e.schema.Size()
+	}
+	if c.size += size; c.size <= maxSchemas {
+		return
+	}
+	for other, o := range c.byID {
+		select {
+		case <-o.ready:
+			delete(c.byID, other)
+		default: // it is being fetched
+		}
+	}
+	c.size = size
 }
 
 func (c *schemas) load(ctx context.Context, id string) (*avrojson.Schema, error) {

@@ -12,7 +12,7 @@ import (
 // commit.
 type response struct {
 	events  []*eventbus.ConsumerEvent
-	size    int    // bytes of their payloads
+	size    int    // what they weigh
 	latest  []byte // replay id up to which the stream has been read
 	pending int    // credit that is left, by the server's count
 	commit  *eventbus.CommitReplayResponse
@@ -59,7 +59,7 @@ func (p plainStream) recv() (*response, error) {
 func sizeOf(events []*eventbus.ConsumerEvent) int {
 	n := 0
 	for _, e := range events {
-		n += len(e.GetEvent().GetPayload())
+		n += weight(e)
 	}
 	return n
 }

@@ -67,7 +67,11 @@ type Schema struct {
 	names  [][]byte // of the root's fields, escaped for JSON
 	header int      // which field is the header of a change event; -1: it is none
 	commit int      // which field of the header is commitTimestamp; -1: none
+	size   int
 }
+
+// Size is about how many bytes of memory the schema takes.
+func (s *Schema) Size() int { return s.size }
 
 // Name is the record's name without its namespace: the event's API name.
 func (s *Schema) Name() string { return s.root.name }
@@ -88,6 +92,9 @@ func (s *Schema) IsChange() bool { return s.header >= 0 }
 // default that does not fit its type, say, is nobody's loss here. Names are
 // those of this schema alone.
 func Parse(text []byte) (*Schema, error) {
+	if len(text) > maxText {
+		return nil, fmt.Errorf("the schema is %d bytes long", len(text))
+	}
 	p := &parser{named: map[string]*node{}}
 	root, err := p.parse(text, "")
 	if err != nil {
@@ -96,7 +103,7 @@ func Parse(text []byte) (*Schema, error) {
 	if root.kind != kindRecord {
 		return nil, errors.New("the schema is not that of a record")
 	}
-	s := &Schema{root: root, header: -1, commit: -1}
+	s := &Schema{root: root, header: -1, commit: -1, size: len(text) + p.types*typeSize}
 	for i, f := range root.fields {
 		s.names = append(s.names, record.AppendEscaped(nil, []byte(f.name)))
 		if f.name == "ChangeEventHeader" {
@@ -109,11 +116,21 @@ func Parse(text []byte) (*Schema, error) {
 type parser struct {
 	named map[string]*node
 	depth int
+	types int // that have been read
+	read  int // bytes of their texts
 }
 
-// maxNesting is how deep types may stand in each other. Each is read from the
-// text of those around it, so that without a bound a schema could take minutes.
-const maxNesting = 200
+// What a schema may be at most. That of an object with all the fields that
+// Salesforce allows has three thousand types and 200 kB, four types deep.
+const (
+	maxNesting = 200
+	maxTypes   = 50_000
+	maxText    = 2 << 20
+	// Each type is read from a copy of the text of the one around it.
+	maxRead   = 16 << 20
+	maxSymbol = 1 << 10 // what two bytes of a payload become
+	typeSize  = 300     // about what a type takes in memory
+)
 
 var primitives = map[string]kind{
 	"null": kindNull, "boolean": kindBoolean, "int": kindInt, "long": kindLong, "float": kindFloat,
@@ -126,6 +143,12 @@ func (p *parser) parse(text []byte, ns string) (*node, error) {
 		return nil, errors.New("types are nested too deep")
 	}
 	defer func() { p.depth-- }()
+	if p.types++; p.types > maxTypes {
+		return nil, fmt.Errorf("the schema has more than %d types", maxTypes)
+	}
+	if p.read += len(text); p.read > maxRead {
+		return nil, errors.New("types that are long are nested too deep")
+	}
 	text = bytes.TrimSpace(text)
 	if len(text) == 0 {
 		return nil, errors.New("a type is missing")
@@ -221,6 +244,9 @@ func (p *parser) define(def *definition, ns string) (*node, error) {
 	case "enum":
 		n.kind = kindEnum
 		for _, s := range def.Symbols {
+			if len(s) > maxSymbol {
+				return n, fmt.Errorf("a symbol of %.100q is %d bytes long", def.Name, len(s))
+			}
 			n.symbols = append(n.symbols, record.AppendString(nil, []byte(s)))
 		}
 		return n, p.name(n, def, &ns)
