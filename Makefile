@@ -85,7 +85,7 @@ proof: ## plant bugs and secrets, fill holes that an audit finds
 
 peers: ## measure the memory of programs whose peers hang or answer without end, OFFER_MB offered (10000)
 	PROOFTEST_ALL=1 PROOFTEST_OFFER_MB='$(OFFER_MB)' PROOFTEST_HANG_SECONDS=30 \
-		$(GO) test -count=1 -v -timeout 5h -run '^Test(Org|Sink)Peers$$' ./scripts/prooftest
+		$(GO) test -count=1 -v -timeout 5h -run '^Test(Org|Sink|Bus)Peers$$' ./scripts/prooftest
 
 vulncheck: ## look for packages with known vulnerabilities
 	scripts/vulncheck

@@ -32,6 +32,8 @@ type peer struct {
 	file    func(w io.Writer, offered int64) // what is in letters.ndjson
 	unread  bool                             // nobody reads what goes out
 	answers *answers                         // nil: there is no server that means no good
+	output  *beginning                       // what goes out, when that is of interest
+	says    string                           // what is told of the trouble, at least
 }
 
 // answers is what a server means by that: what it answers with, as much of it
@@ -62,8 +64,11 @@ func (p *peer) meet(t *testing.T, b *testbed.Bed, stop <-chan struct{}) {
 	cmd := exec.CommandContext(ctx, filepath.Join(testbed.Bin(t), args[0]), args[1:]...)
 	cmd.Dir, cmd.Env = b.Dir, b.Env
 	cmd.WaitDelay = time.Second
-	said := &beginning{most: 4000}
+	said := &beginning{most: 16 << 10}
 	cmd.Stderr = said
+	if p.output != nil {
+		cmd.Stdout = p.output
+	}
 	var in io.WriteCloser
 	if p.input != nil {
 		var err error
@@ -114,6 +119,9 @@ func (p *peer) meet(t *testing.T, b *testbed.Bed, stop <-chan struct{}) {
 	asked := ws.Signaled() && ws.Signal() == syscall.SIGTERM
 	if status := ws.ExitStatus(); ctx.Err() != nil || status == 2 || status == 64 || status == 70 || status < 0 && !asked {
 		t.Errorf("status %d, %v: %s", status, ctx.Err(), said)
+	}
+	if text := said.String(); !strings.Contains(text, p.says) || strings.Contains(text, "goroutine ") {
+		t.Errorf("it does not tell of %q, or tells too much: %s", p.says, text)
 	}
 	if peak>>20 > p.ceiling {
 		t.Errorf("%d MiB at most, the manual says less than %d\n%s", peak>>20, p.ceiling, said)

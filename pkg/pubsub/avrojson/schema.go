@@ -124,12 +124,12 @@ type parser struct {
 // Salesforce allows has three thousand types and 200 kB, four types deep.
 const (
 	maxNesting = 200
-	maxTypes   = 50_000
+	maxTypes   = 20_000
 	maxText    = 2 << 20
 	// Each type is read from a copy of the text of the one around it.
 	maxRead   = 16 << 20
 	maxSymbol = 1 << 10 // what two bytes of a payload become
-	typeSize  = 300     // about what a type takes in memory
+	typeSize  = 600     // about what a type takes in memory
 )
 
 var primitives = map[string]kind{
