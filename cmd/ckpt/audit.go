@@ -141,7 +141,7 @@ func (a *auditing) print(r *audit.Report) error {
 		if err := r.Page(&page); err != nil {
 			return err
 		}
-		if err := atomicfile.Write(a.page, page.Bytes(), 0o640); err != nil {
+		if err := atomicfile.Replace(a.page, page.Bytes(), 0o600); err != nil {
 			return sysexits.Wrap(sysexits.CantCreat, fmt.Errorf("write the page: %w", err))
 		}
 	}

@@ -16,12 +16,16 @@ import (
 // Write puts data at path: a temporary file in the same directory, fsync,
 // rename, fsync of the directory. When it returns nil the new content survives
 // a power cut. An existing file keeps its mode and owner, a new one gets mode
-// whatever the umask; a symbolic link is followed, not replaced.
+// whatever the umask; a symbolic link is followed as Resolve does, not replaced.
 func Write(path string, data []byte, mode os.FileMode) error {
 	target, old, err := resolve(path)
 	if err != nil {
 		return err
 	}
+	return put(target, data, mode, old)
+}
+
+func put(target string, data []byte, mode os.FileMode, old fs.FileInfo) error {
 	dir := filepath.Dir(target)
 	tmp, err := os.CreateTemp(dir, "."+filepath.Base(target)+".*")
 	if err != nil {
@@ -39,19 +43,19 @@ func Write(path string, data []byte, mode os.FileMode) error {
 // resolve follows symbolic links and returns the file that is there now, if
 // there is one.
 func resolve(path string) (string, fs.FileInfo, error) {
-	target, err := filepath.EvalSymlinks(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return path, nil, nil
-	}
+	target, err := Resolve(path)
 	if err != nil {
 		return "", nil, err
 	}
-	old, err := os.Stat(target)
+	old, err := os.Lstat(target)
+	if errors.Is(err, fs.ErrNotExist) {
+		return target, nil, nil
+	}
 	if err != nil {
 		return "", nil, err
 	}
 	if !old.Mode().IsRegular() {
-		return "", nil, fmt.Errorf("replace %s: not a regular file", path)
+		return "", nil, fmt.Errorf("replace %s: %w", path, ErrNotRegular)
 	}
 	return target, old, nil
 }

@@ -28,7 +28,7 @@ const LedgerVersion = 1
 const (
 	// ledgerBuffer is how much waits in memory for the next write.
 	ledgerBuffer = 1 << 20
-	ledgerMode   = 0o640
+	ledgerMode   = 0o600
 )
 
 // Ledger is a file to which settled accounts are appended, one line each:
@@ -44,8 +44,10 @@ type Ledger struct {
 
 // OpenLedger opens the ledger at path, or makes it.
 func OpenLedger(path string, now func() time.Time) (*Ledger, error) {
-	_, statErr := os.Stat(path)
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|os.O_CREATE|unix.O_NONBLOCK, ledgerMode)
+	f, created, err := atomicfile.Open(path, os.O_APPEND, ledgerMode)
+	if errors.Is(err, atomicfile.ErrNotRegular) {
+		return nil, sysexits.Errorf(sysexits.CantCreat, "the ledger %s is not a file", path)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open the ledger: %w", ledgerStatus(err))
 	}
@@ -53,7 +55,7 @@ func OpenLedger(path string, now func() time.Time) (*Ledger, error) {
 	if err := l.examine(); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	if errors.Is(statErr, fs.ErrNotExist) {
+	if created {
 		if err := atomicfile.SyncDir(filepath.Dir(path)); err != nil {
 			return nil, errors.Join(fmt.Errorf("open the ledger: %w", ledgerStatus(err)), f.Close())
 		}
@@ -63,6 +65,8 @@ func OpenLedger(path string, now func() time.Time) (*Ledger, error) {
 
 func ledgerStatus(err error) error {
 	switch {
+	case errors.Is(err, atomicfile.ErrLink):
+		return sysexits.Wrap(sysexits.Config, err)
 	case errors.Is(err, fs.ErrPermission):
 		return sysexits.Wrap(sysexits.NoPerm, err)
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.EROFS),
@@ -77,9 +81,6 @@ func (l *Ledger) examine() error {
 	info, err := l.f.Stat()
 	if err != nil {
 		return ledgerStatus(err)
-	}
-	if !info.Mode().IsRegular() {
-		return sysexits.Errorf(sysexits.CantCreat, "the ledger %s is not a file", l.f.Name())
 	}
 	end, err := l.whole(info.Size())
 	if err != nil || end == 0 {

@@ -191,7 +191,7 @@ func (app *App) writeReport(code sysexits.Code) error {
 	}
 	total := sum(app.names, rows)
 	app.appendRow(&buf, "run", &total, &code, imbalance(rows) == nil)
-	if err := atomicfile.Write(app.common.report, buf.Bytes(), 0o644); err != nil {
+	if err := atomicfile.Replace(app.common.report, buf.Bytes(), 0o600); err != nil {
 		return fmt.Errorf("write report: %w", err)
 	}
 	return nil

@@ -23,10 +23,15 @@ import (
 type textfile map[string]*dto.MetricFamily
 
 func readTextfile(path string) (textfile, error) {
-	data, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	// What is no file, or only leads to one, is not what an earlier run has left.
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !info.Mode().IsRegular() {
 		return nil, nil
 	}
+	if err != nil {
+		return nil, err
+	}
+	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +69,7 @@ func (m *Metrics) writeFile() error {
 			return err
 		}
 	}
-	return atomicfile.Write(m.path, buf.Bytes(), 0o644)
+	return atomicfile.Replace(m.path, buf.Bytes(), 0o644) // the node exporter is another user
 }
 
 // writeLast writes the file for the last time, with how the run ended.

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"sf2loki/pkg/atomicfile"
 	"sf2loki/pkg/record"
 	"sf2loki/pkg/sysexits"
 )
@@ -116,7 +117,7 @@ func (d *daily) update(n int64) (bool, error) {
 	if d.cfg.File == "" {
 		return d.add(n), nil
 	}
-	f, err := os.OpenFile(d.cfg.File, os.O_RDWR|os.O_CREATE|syscall.O_CLOEXEC, 0o600)
+	f, _, err := atomicfile.Open(d.cfg.File, 0, 0o600)
 	if err != nil {
 		return d.add(n), fmt.Errorf("daily budget: %w", err)
 	}

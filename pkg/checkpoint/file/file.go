@@ -24,8 +24,8 @@ import (
 )
 
 const (
-	// newMode is for a document that is not there yet: the group may look.
-	newMode = 0o640
+	// newMode is for a document that is not there yet, and for its lock.
+	newMode = 0o600
 	// maxBytes is far beyond any document; more is not one.
 	maxBytes = 64 << 20
 	// lockPatience is how long a write waits for the lock. Others hold it for
@@ -113,30 +113,19 @@ func (s *Store) Prepare(ctx context.Context) error {
 // target is the file behind symbolic links, even when it does not exist yet:
 // the lock beside it must be one and the same for all its names.
 func (s *Store) target() (string, error) {
-	path := s.path
-	for range 40 { // as the kernel's own bound
-		link, err := os.Readlink(path)
-		if err != nil {
-			break
-		}
-		if !filepath.IsAbs(link) {
-			link = filepath.Join(filepath.Dir(path), link)
-		}
-		path = link
-	}
-	dir, err := filepath.EvalSymlinks(filepath.Dir(path))
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", sysexits.Errorf(sysexits.CantCreat, "the directory %s does not exist", filepath.Dir(path))
-	}
+	path, err := atomicfile.Resolve(s.path)
 	if err != nil {
 		return "", classify(err)
 	}
-	return filepath.Join(dir, filepath.Base(path)), nil
+	if _, err := os.Lstat(filepath.Dir(path)); errors.Is(err, fs.ErrNotExist) {
+		return "", sysexits.Errorf(sysexits.CantCreat, "the directory %s does not exist", filepath.Dir(path))
+	}
+	return path, nil
 }
 
 func read(path string) ([]byte, checkpoint.Generation, error) {
 	// Without O_NONBLOCK a FIFO of that name would hold us here.
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, "", checkpoint.ErrNotFound
 	}
@@ -188,6 +177,8 @@ func writable(dir string) error {
 // classify gives an error of the file system its exit status.
 func classify(err error) error {
 	switch {
+	case errors.Is(err, atomicfile.ErrLink):
+		return sysexits.Wrap(sysexits.Config, err)
 	case errors.Is(err, fs.ErrPermission):
 		return sysexits.Wrap(sysexits.NoPerm, err)
 	case errors.Is(err, syscall.EROFS), errors.Is(err, syscall.EISDIR), errors.Is(err, syscall.ENOTDIR),

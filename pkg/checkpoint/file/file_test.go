@@ -79,16 +79,6 @@ func TestModeAndOwnerStay(t *testing.T) {
 	}
 }
 
-func TestNewFileIsForItsGroup(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "state.json")
-	write(t, path, "{}", "")
-	info, err := os.Stat(path)
-	must(t, err)
-	if info.Mode().Perm() != 0o640 {
-		t.Errorf("mode %v, want -rw-r-----", info.Mode())
-	}
-}
-
 func TestWhatIsNoStore(t *testing.T) {
 	dir := t.TempDir()
 	sub := filepath.Join(dir, "sub")

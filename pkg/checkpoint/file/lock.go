@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"sf2loki/pkg/atomicfile"
 	"sf2loki/pkg/backoff"
 	"sf2loki/pkg/sysexits"
 )
@@ -57,10 +58,9 @@ func tryLock(name string) (*os.File, error) {
 // openLock opens the lock file for writing, which NFS asks for, or at least
 // for reading when it is another user's.
 func openLock(name string) (*os.File, error) {
-	const flags = unix.O_NONBLOCK | unix.O_CLOEXEC
-	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|flags, newMode)
+	f, _, err := atomicfile.Open(name, 0, newMode)
 	if errors.Is(err, os.ErrPermission) {
-		if f, e := os.OpenFile(name, os.O_RDONLY|flags, 0); e == nil {
+		if f, e := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0); e == nil {
 			return f, nil
 		}
 	}

@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	mode     = 0o644   // a standby may run as another user
+	mode     = 0o600
 	maxBytes = 1 << 20 // far beyond any lease
 
 	// abandoned is the age at which a temporary file has no writer any more.
@@ -60,8 +60,12 @@ func (b *Backend) Read(ctx context.Context) (lease.Record, checkpoint.Generation
 }
 
 func (b *Backend) read() (lease.Record, checkpoint.Generation, error) {
+	path, err := atomicfile.Resolve(b.path)
+	if err != nil {
+		return lease.Record{}, "", classify(err)
+	}
 	// Without O_NONBLOCK a FIFO of that name would hold us here.
-	f, err := os.OpenFile(b.path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, err := os.Stat(filepath.Dir(b.path)); err != nil {
 			return lease.Record{}, "", sysexits.Errorf(sysexits.CantCreat, "its directory does not exist")
@@ -154,7 +158,7 @@ func (b *Backend) lock(ctx context.Context) (unlock func()) {
 	if b.lockless {
 		return func() {}
 	}
-	f, err := os.OpenFile(b.path+".lock", os.O_RDWR|os.O_CREATE|unix.O_NONBLOCK, mode)
+	f, _, err := atomicfile.Open(b.path+".lock", 0, mode)
 	if err != nil {
 		return func() {}
 	}
@@ -172,6 +176,8 @@ func (b *Backend) lock(ctx context.Context) (unlock func()) {
 // classify gives an error of the file system its exit status.
 func classify(err error) error {
 	switch {
+	case errors.Is(err, atomicfile.ErrLink):
+		return sysexits.Wrap(sysexits.Config, err)
 	case errors.Is(err, fs.ErrPermission):
 		return sysexits.Wrap(sysexits.NoPerm, err)
 	case errors.Is(err, unix.EROFS), errors.Is(err, unix.EISDIR), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP),

@@ -24,7 +24,12 @@ type File struct {
 
 // Create begins a file of that format; createdBy names the program in it.
 func Create(path, format, createdBy string) (*File, error) {
-	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // 0600: dead letters are confidential
+	dir, err := atomicfile.Resolve(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	path = filepath.Join(dir, filepath.Base(path))
+	tmp, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*") // 0600: dead letters are confidential
 	if err != nil {
 		return nil, err
 	}
