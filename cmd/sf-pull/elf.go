@@ -171,6 +171,7 @@ func (f *elfFlags) pullOrg(ctx context.Context, p *pull) error {
 	if err != nil {
 		return err
 	}
+	limitMemory(p.app, f.rowLimit-eventlog.DefaultRowLimit)
 	cfg.API, cfg.OrgID, cfg.Resume, cfg.Shape, cfg.Output = r.client, r.orgID, r.resume, r.shape, r.output
 	source := eventlog.New(cfg)
 	if f.plan != "" {

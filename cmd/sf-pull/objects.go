@@ -82,6 +82,7 @@ func (f *objectsFlags) run(ctx context.Context, p *pull) error {
 	if err != nil {
 		return err
 	}
+	limitMemory(p.app, f.bufferBytes)
 	cfg.API, cfg.OrgID, cfg.Resume, cfg.Shape, cfg.Output = r.client, r.orgID, r.resume, r.shape, r.output
 	source := sobject.New(cfg)
 	if f.plan != "" {

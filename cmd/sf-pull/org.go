@@ -93,6 +93,7 @@ func (o *orgFlags) connect(ctx context.Context, app *cli.App, hooks salesforce.H
 // client makes the org's client, without a request.
 func (o *orgFlags) client(app *cli.App, hooks salesforce.Hooks, retry salesforce.Retry) (*salesforce.Client, error) {
 	app.Metrics.SetOrg(o.org)
+	limitMemory(app, 0)
 	if err := o.checkLogin(); err != nil {
 		return nil, err
 	}

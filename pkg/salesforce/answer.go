@@ -122,9 +122,13 @@ func (a *answer) readAll(max int64) ([]byte, error) {
 		return nil, err
 	}
 	if int64(len(body)) > max {
-		return nil, &Error{Op: a.op, Kind: KindOther, Status: a.status, Message: fmt.Sprintf("an answer of more than %d bytes", max)}
+		return nil, a.tooLong(max)
 	}
 	return body, nil
+}
+
+func (a *answer) tooLong(max int64) error {
+	return &Error{Op: a.op, Kind: KindOther, Status: a.status, Message: fmt.Sprintf("an answer of more than %d bytes", max)}
 }
 
 // readSome reads the beginning of a body.
@@ -136,9 +140,9 @@ func (a *answer) readSome(max int64) ([]byte, error) {
 const maxJSONBody = 64 << 20
 
 // readJSON reads a 2xx body that must be JSON and no error.
-func (a *answer) readJSON(secrets []string) ([]byte, error) {
+func (a *answer) readJSON(secrets []string, t *turn) ([]byte, error) {
 	defer a.Close()
-	body, err := a.readAll(maxJSONBody)
+	body, err := a.readInTurn(maxJSONBody, t)
 	if err != nil {
 		return nil, err
 	}

@@ -19,6 +19,8 @@ type Client struct {
 	clock clock
 	usage usageWatch
 
+	large chan struct{} // holds the turn of who holds a large answer
+
 	mu   sync.Mutex
 	sess session
 }
@@ -29,7 +31,7 @@ func New(cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, configError(err)
 	}
-	c := &Client{set: set}
+	c := &Client{set: set, large: make(chan struct{}, 1)}
 	c.sess.turn = make(chan struct{}, 1)
 	if set.login.Scheme == "http" && !loopback(set.login.Hostname()) {
 		set.Log.Warn("the login url is not https: secrets travel in the clear", "host", set.login.Host)

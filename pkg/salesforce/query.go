@@ -32,9 +32,11 @@ func (c *Client) query(ctx context.Context, path string) iter.Seq2[json.RawMessa
 	return func(yield func(json.RawMessage, error) bool) {
 		var total, n int64
 		seen := pathSet{seed: maphash.MakeSeed(), sums: map[uint64]bool{}}
+		mine := turn{c: c}
+		defer mine.pass()
 		for {
 			seen.add(path)
-			page, err := c.page(ctx, path)
+			page, err := c.page(ctx, path, &mine)
 			if e := (*Error)(nil); errors.As(err, &e) && e.Kind == KindNotFound && !isFirst(path) {
 				e.Kind = KindLocator // what the path leads to is a rest that is no longer there
 				err = sysexits.Wrap(e.Kind.ExitCode(), e)
@@ -50,6 +52,8 @@ func (c *Client) query(ctx context.Context, path string) iter.Seq2[json.RawMessa
 					return
 				}
 			}
+			page.Records = nil // whoever is next has the room for it
+			mine.pass()
 			if *page.Done {
 				if n < total {
 					yield(nil, coded(&Error{Op: "query", Kind: KindLocator, Err: ErrShort,
@@ -82,14 +86,14 @@ type page struct {
 	Records []json.RawMessage `json:"records"`
 }
 
-func (c *Client) page(ctx context.Context, path string) (page, error) {
+func (c *Client) page(ctx context.Context, path string, t *turn) (page, error) {
 	var p page
 	err := c.do(ctx, "query", path, func(a *answer) error {
-		body, err := a.readJSON(c.secrets())
+		p = page{}
+		body, err := a.readJSON(c.secrets(), t)
 		if err != nil {
 			return err
 		}
-		p = page{}
 		odd := &Error{Op: "query", Kind: KindNotJSON, Status: a.status}
 		switch err := json.Unmarshal(body, &p); {
 		case err != nil, p.Done == nil, p.Records == nil:
@@ -120,9 +124,11 @@ func isFirst(path string) bool { return strings.Contains(path, "query?q=") }
 // /services/data/vNN.0/, as "limits/".
 func (c *Client) Get(ctx context.Context, path string) ([]byte, error) {
 	var body []byte
+	mine := turn{c: c}
+	defer mine.pass()
 	err := c.do(ctx, "get", path, func(a *answer) error {
 		var err error
-		body, err = a.readJSON(c.secrets())
+		body, err = a.readJSON(c.secrets(), &mine)
 		return err
 	})
 	return body, err

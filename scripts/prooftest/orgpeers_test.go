@@ -20,6 +20,7 @@ import (
 const (
 	pullCeiling  = 200 // whatever Salesforce answers
 	filesCeiling = 32  // elf with ordinary rows
+	manyCeiling  = 256 // the same, of many queries at a time
 	rowCeiling   = 300 // a row as long as --max-row-bytes lets through
 )
 
@@ -42,6 +43,7 @@ var orgPeers = []peer{
 	{name: "rows without end", command: "sf-pull objects --object LoginHistory", ceiling: pullCeiling, answers: &answers{to: "/query", times: 60, write: pages(2000, 200)}},
 	{name: "wide rows without end", command: "sf-pull objects --object LoginHistory", ceiling: pullCeiling, answers: &answers{to: "/query", times: 20, write: pages(50, 100_000)}},
 	{name: "pages with long names", command: "sf-pull objects --object LoginHistory", ceiling: pullCeiling, answers: &answers{to: "/query", times: 500, write: longPages}},
+	{name: "large listings at once", command: "sf-pull elf --event-type Login,Logout,API,RestApi,Report,URI,ApexCallout,ApexExecution --concurrency 8", ceiling: manyCeiling, answers: &answers{to: "/query", times: 24, write: largeListing}},
 	{name: "listing without end", command: "sf-pull elf --event-type Login", ceiling: pullCeiling, answers: &answers{to: "/query", times: 20, write: listing}},
 	{name: "list of files without end", command: "sf-pull list", ceiling: pullCeiling, answers: &answers{to: "/query", times: 40, write: listing}},
 }
@@ -102,6 +104,16 @@ func listing(w http.ResponseWriter, r *http.Request, offered int64) {
 		comma = ","
 	}
 	_, _ = io.WriteString(w, "]}")
+}
+
+// largeListing is one of a single file, whose row is almost as long as an answer
+// may be.
+func largeListing(w http.ResponseWriter, _ *http.Request, _ int64) {
+	w.Header().Set("Content-Type", "application/json")
+	at := time.Now().Add(-5 * time.Hour).UTC().Format("2006-01-02T15:04:05.000+0000")
+	fmt.Fprintf(w, `{"totalSize":1,"done":true,"records":[{"Id":"0AT000000000000001","EventType":"Login","Interval":"Hourly","LogDate":%q,"CreatedDate":%q,"LogFileLength":1000.0,"Sequence":1,"Pad":"`, at, at)
+	flood(w, "y", 60<<20)
+	_, _ = io.WriteString(w, `"}]}`)
 }
 
 // fileSize is how large the files are that an org offers.
