@@ -31,7 +31,7 @@ func (app *App) startMetrics() (stop func(), err error) {
 			return nil, sysexits.Wrap(sysexits.CantCreat, fmt.Errorf("serve metrics: %w", err))
 		}
 		app.Log.Info("serving metrics", "address", ln.Addr().String())
-		srv := &http.Server{Handler: app.handler(), ReadHeaderTimeout: 10 * time.Second}
+		srv := newServer(app.handler())
 		go srv.Serve(ln)
 		stops = append(stops, func() { srv.Close() })
 	}
