@@ -32,6 +32,7 @@ type peer struct {
 	file    func(w io.Writer, offered int64) // what is in letters.ndjson
 	unread  bool                             // nobody reads what goes out
 	answers *answers                         // nil: there is no server that means no good
+	patient bool                             // it is asked to stop once, and ends its own command then
 	output  *beginning                       // what goes out, when that is of interest
 	says    string                           // what is told of the trouble, at least
 }
@@ -102,6 +103,9 @@ func (p *peer) meet(t *testing.T, b *testbed.Bed, stop <-chan struct{}) {
 			_ = cmd.Process.Signal(syscall.SIGTERM)
 		case <-ended:
 			return
+		}
+		if p.patient {
+			return // at a second signal it would leave the command behind
 		}
 		again := time.NewTimer(5 * time.Second)
 		defer again.Stop()

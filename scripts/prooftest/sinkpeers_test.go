@@ -19,6 +19,7 @@ const (
 	commitCeiling = 32 // ordinary acknowledgements, whatever the store does
 	storeCeiling  = 200
 	replayCeiling = 32
+	runCeiling    = 64 // dl-replay run, whatever its command does, with few letters
 )
 
 // entries are records of ordinary lines, in ten streams.
@@ -69,6 +70,11 @@ func letters(w io.Writer, n int64) {
 	}
 }
 
+// fewLetters are as many as one file of a spool has.
+func fewLetters(w io.Writer, n int64) { letters(w, min(n, someLetters)) }
+
+const someLetters = 16 << 20
+
 func endless(text string) func(io.Writer, int64) {
 	return func(w io.Writer, n int64) { flood(w, text, n) }
 }
@@ -76,6 +82,7 @@ func endless(text string) func(io.Writer, int64) {
 const (
 	pushing  = "loki-push --url $URL --stream-bytes-per-second 0 --dead-letter-fd -1 --grace 1s "
 	giving   = pushing + "--timeout 2s --give-up 3s"
+	running  = "dl-replay run --force --grace 1s letters.ndjson -- "
 	commited = "ckpt commit s3://bucket/state.json?region=us-east-1&endpoint=$URL --retry-for 1s --grace 1s"
 )
 
@@ -93,6 +100,12 @@ var sinkPeers = []peer{
 	{name: "letters", command: "dl-replay list letters.ndjson", ceiling: replayCeiling, file: letters},
 	{name: "counts of letters", command: "dl-replay stats letters.ndjson", ceiling: replayCeiling, file: letters},
 	{name: "letters, nobody reads", command: "dl-replay cat letters.ndjson", ceiling: replayCeiling, unread: true, file: letters},
+	{name: "a command that does not read", command: running + "sleep 1000", ceiling: runCeiling, patient: true, file: fewLetters},
+	{name: "a command that does not end", command: running + "sh deaf", ceiling: runCeiling, patient: true, file: fewLetters},
+	{name: "a command that says nothing", command: running + "cat", ceiling: runCeiling, patient: true, file: fewLetters},
+	{name: "answers that are none, without end", command: running + "yes {}", ceiling: runCeiling, patient: true, file: fewLetters},
+	{name: "an answer without end", command: running + "cat /dev/zero", ceiling: runCeiling, patient: true, file: fewLetters},
+	{name: "answers to what was not sent", command: running + `yes {"checkpoint_key":"x","checkpoint_value":"1","delivered":1}`, ceiling: runCeiling, patient: true, file: fewLetters},
 	{name: "one long letter", command: "dl-replay list letters.ndjson", ceiling: storeCeiling, file: endless("x")},
 	{name: "nested letters", command: "dl-replay list letters.ndjson", ceiling: storeCeiling, file: endless(`{"a":[`)},
 }
@@ -130,10 +143,17 @@ func TestSinkPeers(t *testing.T) {
 			}
 			p.command = strings.ReplaceAll(p.command, "$URL", srv.URL)
 			b.Set("AWS_ACCESS_KEY_ID=AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY=x", "AWS_EC2_METADATA_DISABLED=true")
-			if p.unread {
+			if p.unread || p.patient {
 				enough = after(t, patience(t))
 			}
+			b.Write("deaf", "trap '' TERM INT HUP\nexec sleep 1000\n")
 			p.meet(t, b, enough)
+			if p.patient {
+				left, err := os.Stat(b.Path("letters.ndjson"))
+				if err != nil || left.Size() < min(offer(t), someLetters) {
+					t.Errorf("nobody said that letters arrived, and they are not there any more: %v", err)
+				}
+			}
 		})
 	}
 }
