@@ -11,11 +11,15 @@ import (
 	"sf2loki/pkg/cli"
 	"sf2loki/pkg/record"
 	"sf2loki/pkg/spool"
+	"sf2loki/pkg/sysexits"
 )
 
 type catCmd struct {
 	app *cli.App
 	sel selectFlags
+
+	run  context.Context // until a signal; nil at first
+	left error           // why a write was left behind
 
 	mu    sync.Mutex // metrics may ask for the account at any time
 	kinds spool.Kinds
@@ -45,11 +49,46 @@ func newCat(app *cli.App, stock *stock) *ffcli.Command {
 // runLine begins and ends the stream.
 func (c *catCmd) runLine(status *int) error {
 	run := record.Run{Program: c.app.Name, RunID: c.app.RunID(), At: time.Now().UTC(), Status: status}
-	_, err := c.app.Stdout.Write(record.AppendRun(nil, run))
-	return err
+	return c.out(record.AppendRun(nil, run))
 }
 
-var errStopped = errors.New("stopped")
+var (
+	errStopped = errors.New("stopped")
+	errHeld    = sysexits.Wrap(sysexits.TempFail, errors.New("stopped while nobody took what is written: records are left"))
+)
+
+// lastWrite is how long a write may take once there was a signal. Nothing
+// that is left is lost: it still lies in its file.
+const lastWrite = time.Second
+
+// out writes to standard output, but not for ever when the program has been
+// asked to stop: a write that does not end is left behind, and is the last one.
+func (c *catCmd) out(text []byte) error {
+	if c.left != nil {
+		return c.left
+	}
+	write := func() error {
+		_, err := c.app.Stdout.Write(text)
+		return err
+	}
+	if c.run == nil {
+		return write()
+	}
+	done := make(chan error, 1)
+	go func() { done <- write() }()
+	select {
+	case err := <-done:
+		return err
+	case <-c.run.Done():
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(lastWrite):
+	}
+	c.left = errHeld
+	return c.left
+}
 
 func (c *catCmd) exec(ctx context.Context, args []string) error {
 	r, err := c.sel.read(c.app, args)
@@ -57,6 +96,7 @@ func (c *catCmd) exec(ctx context.Context, args []string) error {
 		return err
 	}
 	defer r.close()
+	c.run = ctx
 	c.app.Account(c.row(&catRow{}))
 	c.app.Report(c.account)
 	var buf []byte
@@ -101,7 +141,7 @@ func (c *catCmd) take(l *spool.Letter) {
 
 // write writes what was taken.
 func (c *catCmd) write(buf []byte) error {
-	if _, err := c.app.Stdout.Write(buf); err != nil {
+	if err := c.out(buf); err != nil {
 		return err
 	}
 	c.mu.Lock()
