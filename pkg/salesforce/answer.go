@@ -148,7 +148,7 @@ func (a *answer) readJSON(secrets []string, t *turn) ([]byte, error) {
 	}
 	trimmed := bytes.TrimSpace(body)
 	refuse := func(text string) error {
-		e := classify(a.op, a.status, a.header, trimmed)
+		e := classify(a.op, a.status, a.header, starred(trimmed, secrets))
 		if e.Message == "" {
 			e.Message = text
 		}
@@ -196,7 +196,7 @@ func (a *answer) open(secrets []string) (io.ReadCloser, error) {
 	}
 	defer a.Close()
 	body, _ := io.ReadAll(io.LimitReader(r, maxErrorBody)) // the beginning is enough to judge it
-	e := classify(a.op, a.status, a.header, body)
+	e := classify(a.op, a.status, a.header, starred(body, secrets))
 	e.Message = redact(e.Message, secrets)
 	return nil, e
 }

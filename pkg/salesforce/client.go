@@ -203,7 +203,7 @@ func (c *Client) refusal(a *answer, t *Token) error {
 	if err != nil && len(body) == 0 && a.status >= 500 {
 		return err
 	}
-	e := classify(a.op, a.status, a.header, body)
+	e := classify(a.op, a.status, a.header, starred(body, []string{t.Access}))
 	e.Message = redact(e.Message, []string{t.Access})
 	if e.Kind == KindAuth {
 		if e.Cure == "" {

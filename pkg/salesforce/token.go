@@ -1,6 +1,7 @@
 package salesforce
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -197,7 +198,7 @@ func (c *Client) requestToken(ctx context.Context) (*Token, error) {
 		return nil, err
 	}
 	if a.status != http.StatusOK {
-		e := classifyLogin(a.status, a.header, body)
+		e := classifyLogin(a.status, a.header, starred(body, secrets))
 		e.Message = redact(e.Message, secrets)
 		return nil, e
 	}
@@ -273,7 +274,7 @@ func (c *Client) readToken(body []byte, secrets []string) (*Token, error) {
 		ID       string `json:"id"`
 	}
 	if err := json.Unmarshal(body, &ans); err != nil {
-		e := classifyLogin(http.StatusOK, nil, body)
+		e := classifyLogin(http.StatusOK, nil, starred(body, secrets))
 		e.Message = redact("not a token answer: "+e.Message, secrets)
 		return nil, e
 	}
@@ -326,6 +327,20 @@ func redact(text string, secrets []string) string {
 		}
 	}
 	return text
+}
+
+// starred is redact for an answer, before a message is cut out of it: of a
+// secret that is cut in two, nothing could be found any more. Forms are quoted
+// as they were sent.
+func starred(body []byte, secrets []string) []byte {
+	for _, s := range secrets {
+		for _, form := range []string{s, url.QueryEscape(s)} {
+			if s != "" && bytes.Contains(body, []byte(form)) {
+				body = bytes.ReplaceAll(body, []byte(form), []byte("[secret]"))
+			}
+		}
+	}
+	return body
 }
 
 // OrgID gives the 18-character id of the org.

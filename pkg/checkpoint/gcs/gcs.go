@@ -12,6 +12,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"sync"
 
@@ -167,14 +168,34 @@ func (b *bucket) client() (*http.Client, error) {
 
 func noAnswer(err error) error {
 	var refused *oauth2.RetrieveError
-	if errors.As(err, &refused) && refused.Response != nil && refused.Response.StatusCode/100 == 4 {
-		return sysexits.Errorf(sysexits.NoPerm, "the credentials got no token: %w", refused)
+	if errors.As(err, &refused) {
+		code, text := sysexits.Unavailable, "no answer"
+		if refused.Response != nil {
+			if text = fmt.Sprintf("%d %s", refused.Response.StatusCode, http.StatusText(refused.Response.StatusCode)); refused.Response.StatusCode/100 == 4 {
+				code = sysexits.NoPerm
+			}
+		}
+		return sysexits.Errorf(code, "the credentials got no token: %s%s", text, reason(refused.Body))
 	}
 	var ue *url.Error
 	if errors.As(err, &ue) {
 		err = ue.Err // the URL is the store's, which messages name anyway
 	}
 	return sysexits.Wrap(sysexits.Unavailable, fmt.Errorf("no answer: %w", err))
+}
+
+var word = regexp.MustCompile(`^[a-z_]{1,40}$`)
+
+// reason is the code of a refused token. Of the answer nothing else is shown:
+// it may quote the credentials.
+func reason(body []byte) string {
+	var answer struct {
+		Error string `json:"error"`
+	}
+	if json.Unmarshal(body, &answer) != nil || !word.MatchString(answer.Error) {
+		return ""
+	}
+	return ": " + answer.Error
 }
 
 // noBucket tells the 404 of a bucket from that of an object.

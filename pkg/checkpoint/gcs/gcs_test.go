@@ -74,12 +74,15 @@ func TestTokens(t *testing.T) {
 		tokens := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(status)
-			_, _ = w.Write([]byte(`{"error":"invalid_grant"}`))
+			_, _ = w.Write([]byte(`{"error":"invalid_grant","error_description":"refresh_token=secret"}`))
 		}))
 		credentials(t, tokens.URL)
 		_, _, err := store(t, "gs://bucket/k", "").Get(t.Context())
 		if sysexits.Of(err) != want {
 			t.Errorf("%d: %v (%d); want %d", status, err, sysexits.Of(err), want)
+		}
+		if text := err.Error(); !strings.Contains(text, ": invalid_grant") || strings.Contains(text, "secret") {
+			t.Errorf("%d: %s", status, text)
 		}
 		tokens.Close()
 	}
