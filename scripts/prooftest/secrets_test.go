@@ -2,6 +2,7 @@ package prooftest
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"io"
 	"io/fs"
@@ -31,6 +32,8 @@ const (
 	plantedSession  = "session-3c6ef372fe94"
 	plantedAzure    = "YXp1cmUtNTEwZTUyN2ZhZGU2" // base64, as keys of accounts are
 	plantedSAS      = "sas-9b05688c2b3e"
+	plantedRefresh  = "refresh-1f83d9abfb41"
+	assertion       = "eyJhbGciOiJSUzI1NiI" // how each begins that a key has signed
 )
 
 // echo is a server that is of no use and tells all that it was sent.
@@ -61,10 +64,27 @@ func (b *bench) plant() {
 	b.Set("AWS_ACCESS_KEY_ID=AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY="+plantedS3, "AWS_SESSION_TOKEN="+plantedSession, "AWS_REGION=us-east-1", "AWS_EC2_METADATA_DISABLED=true")
 }
 
+// plantGoogle puts down credentials of Google, whose tokens come from url.
+func (b *bench) plantGoogle(url string) {
+	service, err := json.Marshal(map[string]string{"type": "service_account", "client_email": "ckpt@example.com", "private_key_id": "1",
+		"private_key": b.org.PrivateKeyPEM(), "token_uri": url})
+	if err != nil {
+		b.T.Fatal(err)
+	}
+	b.Write("service.json", string(service))
+	b.Write("user.json", `{"type":"authorized_user","client_id":"c","client_secret":"`+plantedClient+`","refresh_token":"`+plantedRefresh+`","token_uri":"`+url+`"}`)
+	b.Write("damaged.json", `{"type":"service_account","private_key":"`+plantedClient+`","token_uri":"`+url+`"}`)
+	b.Write("pages", `i=0
+until a=$(sed -n 's/.*serving metrics.*address=\([0-9.:]*\).*/\1/p' "$1"); [ -n "$a" ] || [ $i = 100 ]; do sleep .1; i=$((i + 1)); done
+for page in statusz 'statusz?format=html' metrics readyz healthz; do curl -s "http://$a/$page"; done
+cat "$1"
+`)
+}
+
 // secrets are all texts that must not be seen: what was planted, as it is and
 // as it is sent, the key, and each token and assertion that the org has seen.
 func (b *bench) secrets() []string {
-	list := []string{plantedToken, plantedPassword, plantedInURL, plantedClient, plantedSalt, plantedS3, plantedSession, plantedAzure, plantedSAS}
+	list := []string{plantedToken, plantedPassword, plantedInURL, plantedClient, plantedSalt, plantedS3, plantedSession, plantedAzure, plantedSAS, plantedRefresh, assertion}
 	for _, text := range []string{plantedToken, "u:" + plantedPassword, "u:" + plantedInURL} {
 		list = append(list, base64.StdEncoding.EncodeToString([]byte(text)))
 	}
@@ -129,7 +149,23 @@ var attempts = []string{
 	`AZURE_STORAGE_CONNECTION_STRING="AccountName=acme;AccountKey=` + plantedAzure + `;BlobEndpoint=$URL" ckpt list azblob://c/state.json`,
 	`AZURE_STORAGE_CONNECTION_STRING="nonsense ` + plantedAzure + `" ckpt list azblob://c/state.json`,
 	`STORAGE_EMULATOR_HOST=$URL ckpt list gs://bucket/state.json`,
-	// A goroutine dump.
+	`GOOGLE_APPLICATION_CREDENTIALS=service.json ckpt list gs://bucket/state.json`,
+	`GOOGLE_APPLICATION_CREDENTIALS=service.json ckpt commit gs://bucket/state.json --retry-for 1s <acks`,
+	`GOOGLE_APPLICATION_CREDENTIALS=user.json ckpt commit gs://bucket/state.json --retry-for 1s <acks`,
+	`GOOGLE_APPLICATION_CREDENTIALS=user.json timeout 20 ckpt doctor gs://bucket/state.json`,
+	`GOOGLE_APPLICATION_CREDENTIALS=damaged.json ckpt list gs://bucket/state.json`,
+	`GOOGLE_APPLICATION_CREDENTIALS=token ckpt list gs://bucket/state.json`,
+	// What programs serve about themselves.
+	`(sf-pull elf --event-type Login --follow --metrics-listen 127.0.0.1:0 2>serves1 & p=$!; sh pages serves1; kill $p; wait $p)`,
+	`(sf-pull elf --event-type Login --follow --login-url http://127.0.0.1:1 --metrics-listen 127.0.0.1:0 2>serves2 & p=$!; sh pages serves2; kill $p; wait $p)`,
+	`(sleep 2 | loki-push --url $URL --token-file token --give-up 1s --spool dead --metrics-listen 127.0.0.1:0 2>serves3 & p=$!; sh pages serves3; wait $p)`,
+	`((cat acks; sleep 2) | ckpt commit third.json --metrics-listen 127.0.0.1:0 2>serves4 & p=$!; sh pages serves4; wait $p)`,
+	// Goroutine dumps.
+	`(sf-pull elf --event-type Login --follow & p=$!; sleep 1; kill -QUIT $p; wait $p)`,
+	`(sf-pull pubsub --topic /event/LoginEventStream --endpoint 127.0.0.1:1 & p=$!; sleep 1; kill -QUIT $p; wait $p)`,
+	`((cat acks; sleep 5) | ckpt commit other.json & p=$!; sleep 1; kill -QUIT $p; wait $p)`,
+	`((cat acks; sleep 5) | ckpt commit "s3://bucket/state.json?region=us-east-1&endpoint=http://127.0.0.1:1" & p=$!; sleep 1; kill -QUIT $p; wait $p)`,
+	`(loki-push --spool third --max-age 1h <records >/dev/null; dl-replay run --spool third --force -- loki-push --url http://127.0.0.1:1 --token-file token --give-up 5s & p=$!; sleep 1; kill -QUIT $p; wait $p)`,
 	`(sleep 1 | loki-push --url $URL --token-file token --give-up 1s --spool dead & p=$!; sleep .3; kill -QUIT $p; wait $p)`,
 	// dl-replay.
 	`loki-push --spool again --max-age 1h <records >/dev/null; dl-replay run --spool again --force -- loki-push --url $URL --token-file token --give-up 1s; dl-replay list --spool again; dl-replay show --spool again`,
@@ -177,6 +213,7 @@ func TestSecrets(t *testing.T) {
 			b.plant()
 			b.hour("Login", 4, 5, nil)
 			srv := echo(t, answer.status, answer.contentType)
+			b.plantGoogle(srv.URL)
 			b.Set("URL="+srv.URL,
 				"SF_PULL_LOG_LEVEL=debug", "LOKI_PUSH_LOG_LEVEL=debug", "CKPT_LOG_LEVEL=debug", "DL_REPLAY_LOG_LEVEL=debug",
 				"SF_PULL_REPORT=pull.report", "LOKI_PUSH_REPORT=push.report", "CKPT_REPORT=ckpt.report",
@@ -185,6 +222,13 @@ func TestSecrets(t *testing.T) {
 			outputs := b.attempt()
 			if !strings.Contains(outputs[0], `"line":`) {
 				t.Errorf("no salt and no key was used: %s", outputs[0])
+			}
+			for i, out := range outputs {
+				for in, want := range map[string]string{"kill -QUIT": "SIGQUIT: quit", "sh pages serves": "# HELP"} {
+					if strings.Contains(attempts[i], in) && !strings.Contains(out, want) {
+						t.Errorf("%s: nothing was looked at: %.2000s", attempts[i], out)
+					}
+				}
 			}
 			lines := tell()
 			secrets := b.secrets()
@@ -213,7 +257,7 @@ func (b *bench) search(where, text string, secrets []string) {
 // searchFiles searches all files but those that the secrets were planted in.
 func (b *bench) searchFiles(secrets []string) {
 	b.T.Helper()
-	planted := []string{"token", "password", "client", "salt", "key.pem"}
+	planted := []string{"token", "password", "client", "salt", "key.pem", "service.json", "user.json", "damaged.json"}
 	err := filepath.WalkDir(b.Dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || slices.Contains(planted, filepath.Base(path)) {
 			return err
