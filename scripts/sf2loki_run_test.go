@@ -342,6 +342,33 @@ func TestLaneOfSeveralReturns(t *testing.T) {
 	})
 }
 
+// All lanes are told to stop in the moment in which the supervisor of one is
+// killed: its stages are stopped all the same.
+func TestStoppedWhileALaneIsKilled(t *testing.T) {
+	inShells(t, func(t *testing.T, l *lane) {
+		l.configure("other", "SF2LOKI_SECOND=0.02")
+		s := l.run("prod", "other")
+		lane := atoi(s.awaitLog(1, `lane=other pid=(\d+) msg=started`)[0][1])
+		var stages []int
+		for _, m := range s.awaitLog(6, `stage=\S+ pid=(\d+) msg=started`) {
+			stages = append(stages, atoi(m[1]))
+		}
+		s.awaitStages(6, `start`)
+		s.signal(syscall.SIGSTOP) // so that it sees both at once
+		must(t, syscall.Kill(lane, syscall.SIGKILL))
+		s.signal(syscall.SIGTERM)
+		s.signal(syscall.SIGCONT)
+		if status := s.wait(); status != 75 {
+			t.Errorf("status %d", status)
+		}
+		for _, pid := range stages {
+			if syscall.Kill(pid, 0) == nil {
+				t.Errorf("process %d is left", pid)
+			}
+		}
+	})
+}
+
 // An audit or a check that is told to stop does so at once, ends what it has
 // started, and clears up.
 func TestAuditStopped(t *testing.T) {

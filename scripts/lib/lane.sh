@@ -480,9 +480,16 @@ run_lanes() {
 # next_of_lane LANE: its supervisor, $pid, has ended: take its status, or start
 # another while there are others beside it. What it could not do in a moment, it
 # may be able to do in the next: only wrong usage and configuration are for good.
+# One that was killed leaves its stages behind, also when there is to be no other.
 next_of_lane() {
 	wait "$pid"
 	code=$?
+	[ "$code" -ge 0 ] || code=137 # bash, when a signal comes in the same moment
+	if [ -n "$asked" ] && [ "$code" -gt 128 ]; then
+		(last_of_lane "$1") &
+		pid=$!
+		return
+	fi
 	case $asked/$live/$code in
 	?*/*/* | /1/* | */0 | */64 | */78) ;;
 	*)
@@ -503,6 +510,13 @@ later_lane() { # LANE: at once, if its supervisor was killed
 	[ "$code" -gt 128 ] || [ "$code" -eq 75 ] || snooze 10
 	[ -z "$heard" ] || exit "$code"
 	run_lane "$1"
+}
+
+last_of_lane() { # LANE: stop the stages that are left of it
+	begin_lane "$1"
+	leftovers
+	show ended
+	exit 75
 }
 
 # finished LANE: was the supervisor $pid told to stop? Then `sf2loki stop` has
