@@ -183,8 +183,8 @@ func TestPlantedLinks(t *testing.T) {
 				case atPath && w.follows:
 					meant = precious == "" || w.file == "d/state.json.lock" || w.file == "d/lease.json" // no content that it could be refused for
 				case p.others && w.follows, w.refuses && !strings.Contains(p.name, "temporary"):
-					if r.Status == 0 {
-						t.Errorf("%s\nis no error", what)
+					if r.Status == 0 || w.follows && strings.HasPrefix(w.script, "ckpt") && r.Status != 78 {
+						t.Errorf("%s\nis no error, or another one", what)
 					}
 				default:
 					if b.modes("d")[w.file] != w.mode {
