@@ -44,7 +44,7 @@ func total(spent []usage) (sum usage) {
 
 // BenchmarkPull is sf-pull elf --file, in MB of CSV.
 func BenchmarkPull(b *testing.B) {
-	rows := number(b, "BENCH_ROWS", 200_000)
+	rows := number(b, "BENCH_ROWS", 400_000)
 	for _, ordered := range []bool{true, false} {
 		path := csvFile(b, rows, ordered)
 		mb := float64(size(b, path)) / 1e6
@@ -75,7 +75,7 @@ func lines(tb testing.TB, path string) float64 {
 // BenchmarkPush is loki-push against a server that only answers, in MB of
 // lines: lines of some lengths, and those of an event log file.
 func BenchmarkPush(b *testing.B) {
-	rows := number(b, "BENCH_ROWS", 200_000)
+	rows := number(b, "BENCH_ROWS", 400_000)
 	inputs := []struct {
 		name string
 		path func() string
@@ -114,7 +114,7 @@ func pulled(tb testing.TB, rows int) string {
 
 // BenchmarkPipe is the whole pipe, in MB of CSV.
 func BenchmarkPipe(b *testing.B) {
-	rows := number(b, "BENCH_ROWS", 200_000)
+	rows := number(b, "BENCH_ROWS", 400_000)
 	path := csvFile(b, rows, true)
 	mb := float64(size(b, path)) / 1e6
 	server := newNullServer(b)
