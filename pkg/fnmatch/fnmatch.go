@@ -20,7 +20,7 @@ func Compile(text string) (Pattern, error) {
 			rest = rest[1:]
 			continue
 		}
-		end := setEnd(rest)
+		end := SetEnd(rest)
 		if end < 0 {
 			return Pattern{}, fmt.Errorf("pattern %q: a set that begins with [ has no ]", text)
 		}
@@ -70,16 +70,16 @@ func one(pattern, name string) (rest string, size int, ok bool) {
 	case '?':
 		return pattern[1:], size, true
 	case '[':
-		end := setEnd(pattern)
+		end := SetEnd(pattern)
 		return pattern[end:], size, inSet(pattern[1:end-1], r)
 	}
 	want, n := utf8.DecodeRuneInString(pattern)
 	return pattern[n:], size, want == r && name[:size] == pattern[:n]
 }
 
-// setEnd is where the set that pattern begins with ends; -1: nowhere. A ] that
-// is its first member does not end it.
-func setEnd(pattern string) int {
+// SetEnd tells how long the set is that pattern begins with, which begins with
+// [; -1: it has no end. A ] that is its first member does not end it.
+func SetEnd(pattern string) int {
 	at := 1
 	if at < len(pattern) && pattern[at] == '!' {
 		at++

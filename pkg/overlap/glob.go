@@ -3,6 +3,8 @@ package overlap
 import (
 	"slices"
 	"strings"
+
+	"sf2loki/pkg/fnmatch"
 )
 
 // meet tells whether some text fits both patterns. Case does not matter. Of two
@@ -38,9 +40,7 @@ func tokens(pattern string) []string {
 	for pattern != "" {
 		n := 1
 		if pattern[0] == '[' {
-			if end := strings.IndexByte(pattern[min(2, len(pattern)):], ']'); end >= 0 {
-				n = 2 + end + 1
-			}
+			n = max(n, fnmatch.SetEnd(pattern))
 		}
 		out, pattern = append(out, pattern[:n]), pattern[n:]
 	}

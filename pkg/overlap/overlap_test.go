@@ -27,6 +27,7 @@ func TestMeet(t *testing.T) {
 func FuzzMeet(f *testing.F) {
 	f.Add("a*", "*b", "ab")
 	f.Add("x?[ab]", "x*", "xya")
+	f.Add("[!]]", "0", "0")
 	f.Fuzz(func(t *testing.T, a, b, text string) {
 		for _, s := range []string{a, b, text} {
 			if strings.ContainsFunc(s, func(r rune) bool { return r > 0x7e || r < ' ' }) {

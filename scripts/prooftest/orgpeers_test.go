@@ -18,7 +18,7 @@ import (
 
 // The ceilings of sf-pull(1), in MiB.
 const (
-	pullCeiling  = 200 // whatever Salesforce answers
+	pullCeiling  = 256 // whatever Salesforce answers
 	filesCeiling = 32  // elf with ordinary rows
 	manyCeiling  = 256 // the same, of many queries at a time
 	rowCeiling   = 300 // a row as long as --max-row-bytes lets through
