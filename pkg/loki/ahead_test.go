@@ -1,7 +1,9 @@
 package loki
 
 import (
+	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -17,7 +19,7 @@ func TestReadsLittleAhead(t *testing.T) {
 		}
 		most := int64(0)
 		tr.loki.script = func(int, *modelPush) *Answer {
-			time.Sleep(10 * time.Millisecond)
+			time.Sleep(5 * time.Millisecond)
 			tr.loki.mu.Lock()
 			defer tr.loki.mu.Unlock()
 			most = max(most, tr.engine.Status().Unsettled)
@@ -30,7 +32,7 @@ func TestReadsLittleAhead(t *testing.T) {
 		if want := int64((enoughBatches + 1) * tr.cfg.BatchEntries); most > want || most < want/2 {
 			t.Errorf("%d entries were read and unsettled, want %d at most", most, want)
 		}
-		if tr.took > 1100*time.Millisecond {
+		if tr.took > 600*time.Millisecond {
 			t.Errorf("took %s: the server had to wait", tr.took)
 		}
 	})
@@ -92,4 +94,31 @@ func TestReadsOnBesideASlowStream(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Streams that follow each other, as the hours of a file do, are sent at the
+// same time.
+func TestReadsOnIntoTheNextStream(t *testing.T) {
+	bubble(t, func(t *testing.T, tr *trial) {
+		tr.cfg.StreamRate, tr.cfg.BatchEntries = 0, 10
+		for hour := range 8 {
+			for range 100 {
+				tr.typed(fmt.Sprint("hour", hour), "k", "v", "line", time.Minute)
+			}
+		}
+		var now, most atomic.Int64
+		tr.loki.script = func(int, *modelPush) *Answer {
+			most.Store(max(most.Load(), now.Add(1)))
+			time.Sleep(50 * time.Millisecond)
+			now.Add(-1)
+			return nil
+		}
+		tr.start()
+		if tr.err != nil || len(tr.loki.stored) != 800 {
+			t.Errorf("%v, %d stored", tr.err, len(tr.loki.stored))
+		}
+		if want := 80 * 50 * time.Millisecond / 4; most.Load() != 4 || tr.took > want+want/5 {
+			t.Errorf("%d requests at a time, in %s", most.Load(), tr.took)
+		}
+	})
 }

@@ -30,14 +30,17 @@ func TestEntriesAllocateNothing(t *testing.T) {
 		}
 	}
 	const entries = 5000
-	for range entries {
-		one()
+	// The whole of them, as what is below one per entry is rounded down. A batch
+	// of 1000 costs a few.
+	allocs := testing.AllocsPerRun(3, func() {
+		for range entries {
+			one()
+		}
+	})
+	if allocs > entries/200 {
+		t.Errorf("%v allocations of %d entries", allocs, entries)
 	}
-	// A batch of 1000 costs a few, which is none per entry.
-	if n := testing.AllocsPerRun(entries, one); n != 0 {
-		t.Errorf("%v allocations per entry", n)
-	}
-	if n := e.Status().Delivered; n < 2*entries-1000 {
+	if n := e.Status().Delivered; n < 4*entries-1000 {
 		t.Errorf("%d entries were settled", n)
 	}
 }

@@ -299,7 +299,8 @@ func (e *Engine) letRead() {
 // readsAhead tells whether enough waits of one stream that is sent as fast as
 // the server takes it. To read on would fill memory that is not in the
 // processor's cache, and have more sent twice after a crash. A server that takes
-// its time, or a stream that waits for something, holds up no other stream.
+// its time, or a stream that waits for something, holds up no other stream: what
+// follows may be for those, and they are sent at the same time.
 func (e *Engine) readsAhead() bool {
 	st := e.fed
 	if st == nil || len(st.queue) < enoughBatches {
@@ -321,7 +322,7 @@ func (e *Engine) readsAhead() bool {
 
 const (
 	enoughBatches = 3 // one in flight and two that wait
-	promptAnswer  = time.Second
+	promptAnswer  = 10 * time.Millisecond
 )
 
 func (e *Engine) newBatch(st *stream) *batch {

@@ -218,7 +218,12 @@ func TestNoAllocations(t *testing.T) {
 	for range 1000 { // the buffers grow
 		step()
 	}
-	if n := testing.AllocsPerRun(2000, step); n != 0 {
+	// All of them, as what is below one for each is rounded down.
+	if n := testing.AllocsPerRun(1, func() {
+		for range 2000 {
+			step()
+		}
+	}); n != 0 {
 		t.Errorf("%v allocations per record", n)
 	}
 	var dst []byte
