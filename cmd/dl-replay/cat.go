@@ -9,6 +9,7 @@ import (
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"sf2loki/pkg/cli"
+	"sf2loki/pkg/fdio"
 	"sf2loki/pkg/record"
 	"sf2loki/pkg/spool"
 	"sf2loki/pkg/sysexits"
@@ -18,7 +19,7 @@ type catCmd struct {
 	app *cli.App
 	sel selectFlags
 
-	run  context.Context // until a signal; nil at first
+	work context.Context // ends when there is no more time to write; nil at first
 	left error           // why a write was left behind
 
 	mu    sync.Mutex // metrics may ask for the account at any time
@@ -71,20 +72,11 @@ func (c *catCmd) out(text []byte) error {
 		_, err := c.app.Stdout.Write(text)
 		return err
 	}
-	if c.run == nil {
+	if c.work == nil {
 		return write()
 	}
-	done := make(chan error, 1)
-	go func() { done <- write() }()
-	select {
-	case err := <-done:
+	if ended, err := fdio.WriteUntil(c.work.Done(), write); ended {
 		return err
-	case <-c.run.Done():
-	}
-	select {
-	case err := <-done:
-		return err
-	case <-time.After(lastWrite):
 	}
 	c.left = errHeld
 	return c.left
@@ -96,7 +88,7 @@ func (c *catCmd) exec(ctx context.Context, args []string) error {
 		return err
 	}
 	defer r.close()
-	c.run = ctx
+	c.work, _ = c.app.Drain(ctx, lastWrite) // ends with the process: the last run line comes after all else
 	c.app.Account(c.row(&catRow{}))
 	c.app.Report(c.account)
 	var buf []byte

@@ -44,17 +44,8 @@ func (o *output) bounded(write func() error) error {
 	if o.work == nil {
 		return write()
 	}
-	done := make(chan error, 1)
-	go func() { done <- write() }()
-	select {
-	case err := <-done:
+	if ended, err := fdio.WriteUntil(o.work.Done(), write); ended {
 		return err
-	case <-o.work.Done():
-	}
-	select {
-	case err := <-done: // both had come
-		return err
-	default:
 	}
 	why := context.Cause(o.work)
 	o.lost.Store(&why)

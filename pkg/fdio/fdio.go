@@ -104,3 +104,22 @@ func number(f *os.File) (int, error) {
 	err = conn.Control(func(n uintptr) { fd = int(n) })
 	return fd, err
 }
+
+// WriteUntil does what writes, and gives up on it when stop is closed before it
+// has ended: it is left behind, ended is false, and nothing may be written to the
+// same place again.
+func WriteUntil(stop <-chan struct{}, write func() error) (ended bool, err error) {
+	done := make(chan error, 1)
+	go func() { done <- write() }()
+	select {
+	case err := <-done:
+		return true, err
+	case <-stop:
+	}
+	select {
+	case err := <-done: // both had come
+		return true, err
+	default:
+		return false, nil
+	}
+}

@@ -3,6 +3,7 @@ package fdio
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -12,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -362,4 +364,20 @@ func TestReaderGoneOfSocket(t *testing.T) {
 	case <-time.After(time.Second):
 		t.Fatal("not noticed within a second")
 	}
+}
+
+func TestWriteUntil(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stop := make(chan struct{})
+		broken := errors.New("broken")
+		if ended, err := WriteUntil(stop, func() error { return broken }); !ended || err != broken {
+			t.Errorf("ended %t, %v", ended, err)
+		}
+		time.AfterFunc(time.Minute, func() { close(stop) })
+		begun, held := time.Now(), make(chan struct{})
+		if ended, _ := WriteUntil(stop, func() error { <-held; return nil }); ended || time.Since(begun) != time.Minute {
+			t.Errorf("ended %t after %s", ended, time.Since(begun))
+		}
+		close(held)
+	})
 }
