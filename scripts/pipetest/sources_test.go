@@ -49,6 +49,10 @@ type feedSource struct {
 // PIPETEST_KILLS and PIPETEST_SEED change how often and when.
 func TestKillOfSources(t *testing.T) {
 	kills, seed := number(t, "PIPETEST_KILLS", 12), number(t, "PIPETEST_SEED", 1)
+	var allKills, allRepeats atomic.Int64
+	t.Cleanup(func() {
+		t.Logf("seed %d: %d kills, %d entries stored again: %.1f a kill", seed, allKills.Load(), allRepeats.Load(), float64(allRepeats.Load())/float64(allKills.Load()))
+	})
 	for i, source := range []struct {
 		name string
 		make func(*testing.T, *bench) *feedSource
@@ -56,18 +60,21 @@ func TestKillOfSources(t *testing.T) {
 		t.Run(source.name, func(t *testing.T) {
 			t.Parallel()
 			rng := rand.New(rand.NewPCG(uint64(seed), uint64(1000+i)))
-			done := 0
+			done, repeats := 0, 0
 			for round := 0; done < (kills+3)/4 && !t.Failed(); round++ {
 				b := newBench(t)
 				b.Limit = 3 * time.Minute
 				c := &siege{bench: b, rng: rng, feedSource: source.make(t, b), vl: newVLTenant(t)}
 				c.gate = newGate(t, c.vl.URL)
 				c.run()
-				if done += c.kills; t.Failed() {
+				done, repeats = done+c.kills, repeats+c.repeats
+				if t.Failed() {
 					t.Logf("seed %d, round %d", seed, round)
 				}
 			}
-			t.Logf("seed %d: %d kills", seed, done)
+			t.Logf("seed %d: %d kills, %d entries stored again: %.1f a kill", seed, done, repeats, float64(repeats)/float64(done))
+			allKills.Add(int64(done))
+			allRepeats.Add(int64(repeats))
 		})
 	}
 }
@@ -181,7 +188,8 @@ type siege struct {
 	rng   *rand.Rand
 	vl    *vlTenant
 	gate  *gate
-	kills int
+
+	kills, repeats int
 }
 
 func (c *siege) run() {
@@ -201,7 +209,7 @@ func (c *siege) run() {
 	}
 	got := c.vl.held(c.T)
 	same(c.T, "the store", got.folded(), want)
-	c.T.Logf("%d kills, %d entries were stored again", c.kills, got.total()-len(want))
+	c.repeats = got.total() - len(want)
 	if letters := c.letters("dead"); len(letters) > 0 {
 		c.T.Errorf("%d dead letters", len(letters))
 	}
