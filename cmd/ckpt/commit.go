@@ -45,6 +45,7 @@ func newCommit(app *cli.App) *ffcli.Command {
 }
 
 func (c *commit) exec(ctx context.Context, args []string) error {
+	c.app.Account(commitRow(&checkpoint.Totals{}))
 	store, _, err := storeAnd(c.app, args, 0, 0, "ckpt commit STORE [flags] < acks")
 	if err != nil {
 		return err
@@ -89,22 +90,22 @@ func (c *commit) openLedger() (*checkpoint.Ledger, error) {
 func rows(totals []checkpoint.Totals) []cli.ReportRow {
 	rows := make([]cli.ReportRow, 0, len(totals))
 	for _, t := range totals {
-		rows = append(rows, cli.ReportRow{
-			Source: t.Source, EventType: t.Object,
-			In: cli.Count{Name: "acks", N: t.Acks},
-			Out: []cli.Count{
-				{Name: "written", N: t.Written}, {Name: "superseded", N: t.Superseded},
-				{Name: "refused", N: t.Refused, Loss: true},
-			},
-			Info: []cli.Count{
-				{Name: "delivered", N: t.Delivered}, {Name: "rejected", N: t.Rejected},
-				{Name: "dropped", N: t.Dropped}, {Name: "accounts", N: t.Settled},
-			},
-		})
-	}
-	if len(rows) == 0 {
-		rows = append(rows, cli.ReportRow{In: cli.Count{Name: "acks"},
-			Out: []cli.Count{{Name: "written"}, {Name: "superseded"}, {Name: "refused"}}})
+		rows = append(rows, commitRow(&t))
 	}
 	return rows
+}
+
+func commitRow(t *checkpoint.Totals) cli.ReportRow {
+	return cli.ReportRow{
+		Source: t.Source, EventType: t.Object,
+		In: cli.Count{Name: "acks", N: t.Acks},
+		Out: []cli.Count{
+			{Name: "written", N: t.Written}, {Name: "superseded", N: t.Superseded},
+			{Name: "refused", N: t.Refused, Loss: true},
+		},
+		Info: []cli.Count{
+			{Name: "delivered", N: t.Delivered}, {Name: "rejected", N: t.Rejected},
+			{Name: "dropped", N: t.Dropped}, {Name: "accounts", N: t.Settled},
+		},
+	}
 }

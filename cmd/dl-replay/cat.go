@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/peterbourgon/ff/v3/ffcli"
@@ -22,16 +21,7 @@ type catCmd struct {
 	work context.Context // ends when there is no more time to write; nil at first
 	left error           // why a write was left behind
 
-	mu    sync.Mutex // metrics may ask for the account at any time
-	kinds spool.Kinds
-	rows  []catRow
-}
-
-// catRow is the account of one source and event type.
-type catRow struct {
-	spool.Kind
-	selected, written int64
-	unwritten         int64 // in the buffer, for good when writing has failed
+	account *account
 }
 
 func newCat(app *cli.App, stock *stock) *ffcli.Command {
@@ -83,21 +73,20 @@ func (c *catCmd) out(text []byte) error {
 }
 
 func (c *catCmd) exec(ctx context.Context, args []string) error {
+	c.account = newAccount(c.app, cli.Count{Name: "written"}, cli.Count{Name: "unwritten"})
 	r, err := c.sel.read(c.app, args)
 	if err != nil {
 		return err
 	}
 	defer r.close()
 	c.work, _ = c.app.Drain(ctx, lastWrite) // ends with the process: the last run line comes after all else
-	c.app.Account(c.row(&catRow{}))
-	c.app.Report(c.account)
 	var buf []byte
 	var broken error // standard output is
 	err = r.all(func(_ *spool.File, l *spool.Letter, _ spool.Status) error {
 		if ctx.Err() != nil {
 			return errStopped
 		}
-		c.take(l)
+		c.account.open(l)
 		if buf = l.AppendLine(buf); len(buf) < catBuffer {
 			return nil
 		}
@@ -120,45 +109,12 @@ func (c *catCmd) exec(ctx context.Context, args []string) error {
 // catBuffer is how much is written at a time.
 const catBuffer = 64 << 10
 
-func (c *catCmd) take(l *spool.Letter) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	n, kind, isNew := c.kinds.Number(l)
-	if isNew {
-		c.rows = append(c.rows, catRow{Kind: kind})
-	}
-	c.rows[n].selected++
-	c.rows[n].unwritten++
-}
-
-// write writes what was taken.
+// write writes what was taken; the rest of a buffer that could not be written
+// is unwritten for good.
 func (c *catCmd) write(buf []byte) error {
 	if err := c.out(buf); err != nil {
 		return err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for i := range c.rows {
-		c.rows[i].written += c.rows[i].unwritten
-		c.rows[i].unwritten = 0
-	}
+	c.account.settle(asAsked)
 	return nil
-}
-
-func (c *catCmd) account() []cli.ReportRow {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	rows := []cli.ReportRow{}
-	for i := range c.rows {
-		rows = append(rows, c.row(&c.rows[i]))
-	}
-	return rows
-}
-
-func (c *catCmd) row(r *catRow) cli.ReportRow {
-	return cli.ReportRow{
-		Source: r.Source, EventType: r.EventType,
-		In:  cli.Count{Name: "selected", N: r.selected},
-		Out: []cli.Count{{Name: "written", N: r.written}, {Name: "unwritten", N: r.unwritten, Now: true}},
-	}
 }

@@ -46,6 +46,7 @@ type exported struct {
 }
 
 func (e *export) exec(ctx context.Context, args []string) error {
+	account := newAccount(e.app, cli.Count{Name: "exported"}, cli.Count{Name: "unwritten"})
 	switch {
 	case e.format == "":
 		return cli.Usagef("--format: it may be parquet or sqlite")
@@ -70,6 +71,7 @@ func (e *export) exec(ctx context.Context, args []string) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
+		account.open(l)
 		row := table.RowOf(f.Path, l, s)
 		if done.Records++; done.Records%progressEvery == 0 {
 			e.app.Progress(fmt.Sprintf("%d records", done.Records))
@@ -84,6 +86,7 @@ func (e *export) exec(ctx context.Context, args []string) error {
 	if cerr := file.Commit(); cerr != nil {
 		return sysexits.Wrap(sysexits.IOErr, fmt.Errorf("write %s: %w", e.output, cerr))
 	}
+	account.settle(asAsked)
 	if perr := e.print(&done); perr != nil {
 		return perr
 	}

@@ -20,14 +20,16 @@ type mark struct {
 	app     *cli.App
 	sel     selectFlags
 	to      spool.Status
+	fate    string         // what the account calls those that have it now
 	from    []spool.Status // those that it takes without --status
 	because string
 	dryRun  bool
 	json    bool
+	account *account
 }
 
 func newRequeue(app *cli.App, stock *stock) *ffcli.Command {
-	m := &mark{app: app, sel: selectFlags{stock: stock}, to: spool.New, from: []spool.Status{spool.Failed}}
+	m := &mark{app: app, sel: selectFlags{stock: stock}, to: spool.New, fate: "requeued", from: []spool.Status{spool.Failed}}
 	fs := app.FlagSet("dl-replay requeue")
 	m.sel.register(fs)
 	fs.BoolVar(&m.dryRun, "dry-run", false, "say how many, and change nothing")
@@ -40,7 +42,7 @@ func newRequeue(app *cli.App, stock *stock) *ffcli.Command {
 }
 
 func newDiscard(app *cli.App, stock *stock) *ffcli.Command {
-	m := &mark{app: app, sel: selectFlags{stock: stock}, to: spool.Discarded, from: []spool.Status{spool.New, spool.Failed}}
+	m := &mark{app: app, sel: selectFlags{stock: stock}, to: spool.Discarded, fate: "discarded", from: []spool.Status{spool.New, spool.Failed}}
 	fs := app.FlagSet("dl-replay discard")
 	m.sel.register(fs)
 	fs.StringVar(&m.because, "because", "", "`TEXT` that says why; kept in the journal")
@@ -69,6 +71,12 @@ func (m *mark) check() error {
 	return nil
 }
 
+// What becomes of a record that does not get its status.
+const (
+	groupInUse = 1
+	unchanged  = 2
+)
+
 // marked is what was done.
 type marked struct {
 	Records int64        `json:"records"`
@@ -80,6 +88,7 @@ type marked struct {
 }
 
 func (m *mark) exec(_ context.Context, args []string) error {
+	m.account = newAccount(m.app, cli.Count{Name: m.fate}, cli.Count{Name: "in_use"}, cli.Count{Name: "unchanged"})
 	if err := m.check(); err != nil {
 		return err
 	}
@@ -97,7 +106,9 @@ func (m *mark) exec(_ context.Context, args []string) error {
 	defer set.Close()
 	done := marked{To: m.to, DryRun: m.dryRun}
 	for _, files := range set.Groups() {
-		if err := m.group(files, m.taker(&sel, &done), &done); err != nil {
+		err := m.group(files, m.taker(&sel, &done), &done)
+		m.account.settle(unchanged)
+		if err != nil {
 			return err
 		}
 	}
@@ -118,6 +129,7 @@ func (m *mark) taker(sel *spool.Selection, done *marked) func(*spool.Letter, spo
 			return false
 		}
 		done.Records++
+		m.account.open(l)
 		return true
 	}
 }
@@ -153,11 +165,13 @@ func (m *mark) group(files []*spool.File, take func(*spool.Letter, spool.Status)
 	}
 	done.Records = before
 	if inUse > 0 {
+		m.account.settle(groupInUse)
 		done.InUse += inUse
 		return nil
 	}
 	claim, err := spool.TakeGroup(files, m.app.RunID(), time.Now, m.app.Log)
 	if errors.Is(err, spool.ErrInUse) {
+		m.account.settle(groupInUse)
 		done.InUse++
 		return nil
 	}
@@ -170,7 +184,11 @@ func (m *mark) group(files []*spool.File, take func(*spool.Letter, spool.Status)
 		return err
 	}
 	defer claim.Release()
-	if _, err := claim.Mark(spool.Mark{To: m.to, Because: m.because, Take: take}, func(*spool.Damage) {}); err != nil {
+	m.account.forget() // they are taken again, from what nobody else changes any more
+	_, err = claim.Mark(spool.Mark{
+		To: m.to, Because: m.because, Take: take, Marked: func() { m.account.settle(asAsked) },
+	}, func(*spool.Damage) {})
+	if err != nil {
 		return err
 	}
 	return claim.Finish(false)

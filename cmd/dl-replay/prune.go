@@ -15,12 +15,13 @@ import (
 )
 
 type prune struct {
-	app    *cli.App
-	stock  *stock
-	spools []string
-	sweep  spool.Sweep
-	json   bool
-	lost   *prometheus.CounterVec
+	app     *cli.App
+	stock   *stock
+	spools  []string
+	sweep   spool.Sweep
+	json    bool
+	lost    *prometheus.CounterVec
+	account *account
 }
 
 func newPrune(app *cli.App, stock *stock) *ffcli.Command {
@@ -43,6 +44,7 @@ func newPrune(app *cli.App, stock *stock) *ffcli.Command {
 }
 
 func (p *prune) exec(ctx context.Context, args []string) error {
+	p.account = newAccount(p.app, cli.Count{Name: "removed"}, cli.Count{Name: "removed_unreplayed", Loss: true}, cli.Count{Name: "unchanged"})
 	switch {
 	case len(args) > 0:
 		return sysexits.WithHint(cli.Usagef("prune takes no files"), "rm removes a file: its journal is the one beside it")
@@ -59,6 +61,7 @@ func (p *prune) exec(ctx context.Context, args []string) error {
 		var n int
 		n, err = spool.Prune(dir, p.sweep, func(s spool.Swept) error {
 			swept = append(swept, s)
+			p.count(&s)
 			p.mourn(&s)
 			return ctx.Err()
 		})
@@ -74,6 +77,19 @@ func (p *prune) exec(ctx context.Context, args []string) error {
 		return sysexits.Errorf(sysexits.TempFail, "%d files are in somebody else's hands and stay", inUse)
 	}
 	return err
+}
+
+// count adds the records of a file to the account.
+func (p *prune) count(s *spool.Swept) {
+	const unreplayed = 1
+	for _, r := range s.Kinds {
+		if p.sweep.DryRun {
+			p.account.add(r.Kind, unchanged, r.Records)
+			continue
+		}
+		p.account.add(r.Kind, asAsked, r.Records-r.Lost)
+		p.account.add(r.Kind, unreplayed, r.Lost)
+	}
 }
 
 // mourn counts what nobody had replayed. The entry of a truncated copy is in

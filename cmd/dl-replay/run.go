@@ -59,6 +59,7 @@ func newRun(app *cli.App, stock *stock) *ffcli.Command {
 }
 
 func (r *run) exec(ctx context.Context, args []string) error {
+	r.app.Account(runRow(&replay.Account{}))
 	files, command, _ := r.app.SplitDash(args)
 	if err := r.options(); err != nil {
 		return err
@@ -102,7 +103,6 @@ func progressText(s replay.Result, pace *cli.Pace) string {
 // account says where each of the selected records went. At the end none may
 // wait any more.
 func (r *run) account(running bool, look func() []replay.Account) {
-	r.app.Account(runRow(&replay.Account{}))
 	r.app.Report(func() []cli.ReportRow {
 		rows := []cli.ReportRow{}
 		for _, a := range look() {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -132,7 +133,7 @@ func (r *ReportRow) balance() int64 {
 // sum adds up rows, in the order in which names first appear, those of first
 // before all.
 func sum(first ReportRow, rows []ReportRow) ReportRow {
-	total := ReportRow{In: Count{Name: "read"}}
+	total := ReportRow{In: Count{Name: cmp.Or(first.In.Name, "read")}}
 	addCounts(&total.Out, first.Out)
 	addCounts(&total.Info, first.Info)
 	for _, r := range rows {

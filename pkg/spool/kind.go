@@ -14,9 +14,13 @@ const (
 // Kinds numbers the kinds of records, from 0.
 type Kinds struct{ at map[Kind]int }
 
-// Number is that of a record's kind. isNew tells that it has not been there before.
-func (k *Kinds) Number(l *Letter) (n int, kind Kind, isNew bool) {
-	kind = Kind{l.Label("source"), l.Label("event_type")}
+// Kind is the record's.
+func (l *Letter) Kind() Kind { return Kind{l.Label("source"), l.Label("event_type")} }
+
+// Number is that of a kind, and the kind that has it. isNew tells that it has
+// not been there before.
+func (k *Kinds) Number(of Kind) (n int, kind Kind, isNew bool) {
+	kind = of
 	n, ok := k.at[kind]
 	if !ok && (len(k.at) >= mostKinds || len(kind.Source)+len(kind.EventType) > longKind) {
 		kind = Kind{otherKind, otherKind}

@@ -5,6 +5,7 @@ type Mark struct {
 	To      Status // New or Discarded
 	Because string // kept in the journal; at most MaxBecause bytes
 	Take    func(l *Letter, s Status) bool
+	Marked  func() // what was taken has its new status, durably
 }
 
 // MaxBecause bounds what a journal keeps of somebody's reason.
@@ -63,7 +64,13 @@ func (c *Claim) markFile(f *claimed, m Mark, damaged func(*Damage)) (int64, erro
 			return 0, err
 		}
 	}
-	return int64(len(entries)), c.noteAll(f, entries)
+	if err := c.noteAll(f, entries); err != nil {
+		return 0, err
+	}
+	if m.Marked != nil {
+		m.Marked()
+	}
+	return int64(len(entries)), nil
 }
 
 // noteAll makes the entries durable.

@@ -156,6 +156,7 @@ type removal struct {
 	counted bool // it was there, and its records were counted
 	records int64
 	lost    map[record.Reason]int64 // records that had something left to do
+	kinds   []Removed
 }
 
 func (d *dir) removeStored(s stored, log *slog.Logger) (removal, error) {
@@ -193,6 +194,7 @@ func (d *dir) removeStored(s stored, log *slog.Logger) (removal, error) {
 // them that have something left to do.
 func (d *dir) countLost(s stored, f *os.File) (removal, error) {
 	got := removal{lost: map[record.Reason]int64{}}
+	var kinds Kinds
 	file := newFile(d, s.name)
 	known, err := file.fates()
 	if err != nil {
@@ -200,8 +202,16 @@ func (d *dir) countLost(s stored, f *os.File) (removal, error) {
 	}
 	return got, file.scan(f, func(l *Letter) error {
 		got.records++
+		n, kind, isNew := kinds.Number(l.Kind())
+		if isNew {
+			got.kinds = append(got.kinds, Removed{Kind: kind})
+		}
+		got.kinds[n].Records++
 		if !known.status(file.kind, place{l.Line, l.ID()}, false).final() {
 			got.lost[l.Reason()]++
+			if l.Reason() != record.TruncatedCopy {
+				got.kinds[n].Lost++
+			}
 		}
 		return nil
 	}, func(*Damage) {})

@@ -28,6 +28,14 @@ type Swept struct {
 	Bytes   int64                   `json:"bytes"`
 	Records int64                   `json:"records"`
 	Lost    map[record.Reason]int64 `json:"unreplayed"` // by reason; truncated copies among them
+	Kinds   []Removed               `json:"-"`
+}
+
+// Removed counts the records of one kind.
+type Removed struct {
+	Kind
+	Records int64
+	Lost    int64 // of these; the entries of truncated copies are in Loki
 }
 
 // Waiting is how many records nobody had replayed.
@@ -71,7 +79,7 @@ func Prune(path string, s Sweep, fn func(Swept) error) (inUse int, err error) {
 			continue
 		}
 		left -= f.size
-		if err := fn(Swept{File: d.join(f.name), Bytes: f.size, Records: got.records, Lost: got.lost}); err != nil {
+		if err := fn(Swept{File: d.join(f.name), Bytes: f.size, Records: got.records, Lost: got.lost, Kinds: got.kinds}); err != nil {
 			return inUse, err
 		}
 	}

@@ -41,7 +41,7 @@ type accounts struct {
 
 // number tells which account a record belongs to.
 func (a *accounts) number(l *spool.Letter) uint16 {
-	n, kind, isNew := a.kinds.Number(l)
+	n, kind, isNew := a.kinds.Number(l.Kind())
 	if isNew {
 		a.list = append(a.list, Account{Kind: kind})
 	}
