@@ -170,7 +170,7 @@ func (e *Elector) left(now time.Time) time.Duration {
 		return 0
 	}
 	ttl := e.rec.TTL
-	if ttl == 0 {
+	if ttl <= 0 {
 		ttl = e.cfg.TTL
 	}
 	return ttl - now.Sub(e.since)

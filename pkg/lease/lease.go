@@ -92,7 +92,7 @@ func Parse(data []byte) (Record, error) {
 	}
 	var d document
 	if err := json.NewDecoder(bytes.NewReader(data)).Decode(&d); err != nil {
-		return Record{}, sysexits.Errorf(sysexits.Config, "not a lease as this release writes it: %w", err)
+		return Record{}, sysexits.Errorf(sysexits.Config, "not a lease as this release writes it: %.200v", err)
 	}
 	if d.Version != nil && *d.Version > version {
 		return Record{}, sysexits.Errorf(sysexits.Config, "the lease has version %d, newer than this release knows", *d.Version)
@@ -111,7 +111,7 @@ func (d document) record() (Record, error) {
 	if d.TTL != "" {
 		ttl, err := time.ParseDuration(d.TTL)
 		if err != nil || ttl <= 0 {
-			return Record{}, sysexits.Errorf(sysexits.Config, "the ttl of the lease is %q", d.TTL)
+			return Record{}, sysexits.Errorf(sysexits.Config, "the ttl of the lease is %.80q", d.TTL)
 		}
 		r.TTL = ttl
 	}

@@ -17,9 +17,10 @@ const (
 	keepSize = 1 << 20
 	// pad is how far a word may be read beyond the last byte.
 	pad = 8
-	// maxDepth is how deeply values may nest, as in encoding/json.
-	maxDepth = 10000
 )
+
+// MaxDepth is how deeply values may nest, as in encoding/json.
+const MaxDepth = 10000
 
 // scanner frames and checks the objects of a stream in one pass. It parses
 // only what a line feed follows: JSON has none inside a token, so each token

@@ -8,7 +8,7 @@ func (s *scanner) skip(p int) (int, error) {
 		var err error
 		switch c := s.win[p]; c {
 		case '{', '[':
-			if len(s.stack)+2 > maxDepth { // with this one and the object itself
+			if len(s.stack)+2 > MaxDepth { // with this one and the object itself
 				return p, s.syntax(p, "nests too deeply")
 			}
 			if p, err = s.space(p + 1); err != nil {

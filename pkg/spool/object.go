@@ -7,10 +7,9 @@ import (
 	"math/bits"
 	"unicode/utf16"
 	"unicode/utf8"
-)
 
-// maxDepth bounds the nesting of an object that is read: the check recurses.
-const maxDepth = 200
+	"sf2loki/pkg/record"
+)
 
 var (
 	errJSON   = errors.New("not a JSON object")
@@ -24,7 +23,7 @@ func scanObject(b []byte, depth int, member func(name, value []byte)) (int, erro
 	if len(b) == 0 || b[0] != '{' {
 		return 0, errJSON
 	}
-	if depth > maxDepth {
+	if depth >= record.MaxDepth {
 		return 0, errNested
 	}
 	i := skipSpace(b, 1)
@@ -61,7 +60,7 @@ func scanObject(b []byte, depth int, member func(name, value []byte)) (int, erro
 
 // scanArray checks the array at b[i:] and returns the index behind it.
 func scanArray(b []byte, i, depth int) (int, error) {
-	if depth > maxDepth {
+	if depth >= record.MaxDepth {
 		return 0, errNested
 	}
 	i = skipSpace(b, i+1)

@@ -3,7 +3,6 @@ package spool
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -55,7 +54,7 @@ func sameAsStandard(text []byte) string {
 		return fmt.Sprintf("%q: taken, and is %v", text, stdErr)
 	case err == nil && n != len(whole):
 		return fmt.Sprintf("%q: %d bytes, want %d", text, n, len(whole))
-	case err != nil && stdErr == nil && object && !errors.Is(err, errNested):
+	case err != nil && stdErr == nil && object:
 		return fmt.Sprintf("%q: %v, and is right", text, err)
 	}
 	return ""
