@@ -130,7 +130,7 @@ func setLine(root *ffcli.Command, fs *flag.FlagSet, name string, value *string, 
 	case name == "config":
 		return errors.New("a configuration file cannot name another")
 	case f == nil && lookup(root, name) == nil:
-		return fmt.Errorf("unknown key %q", name)
+		return fmt.Errorf("unknown key %.80q", name)
 	case f == nil:
 		return nil // another subcommand's
 	case value == nil && isBool(f):
@@ -168,7 +168,7 @@ func parseLine(line string) (name string, value *string, err error) {
 	}
 	if strings.HasPrefix(rest, `"`) {
 		if rest, err = strconv.Unquote(rest); err != nil {
-			return "", nil, fmt.Errorf("%s: the quoted value does not end, or something follows it", name)
+			return "", nil, fmt.Errorf("%.80q: the quoted value does not end, or something follows it", name)
 		}
 	}
 	return name, &rest, nil

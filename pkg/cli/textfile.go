@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -101,10 +102,13 @@ func (t textfile) addTo(f *dto.MetricFamily, instance string) {
 		now[labelKey(series)] = series
 	}
 	for _, was := range old.Metric {
-		is := now[labelKey(was)]
+		key := labelKey(was)
+		is, n := now[key], was.Counter.GetValue()
 		switch {
+		case !(n >= 0 && n <= math.MaxFloat64): // of no run
 		case is == nil && labelValue(was, "instance_name") == instance:
 			f.Metric = append(f.Metric, was)
+			now[key] = was
 		case is == nil:
 		case was.Counter != nil:
 			*is.Counter.Value += was.Counter.GetValue()

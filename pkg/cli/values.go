@@ -3,7 +3,7 @@ package cli
 import (
 	"flag"
 	"fmt"
-	"math"
+	"math/big"
 	"slices"
 	"strconv"
 	"strings"
@@ -129,28 +129,30 @@ func cutUnit(s string) (unit time.Duration, rest string, ok bool) {
 // ParseDuration reads 90s, 5m, 1h30m, 7d, 2w, 1.5h and a plain 0; never a
 // negative one.
 func ParseDuration(s string) (time.Duration, error) {
-	bad := fmt.Errorf("%q is no duration: write 90s, 5m, 1h30m, 7d or 0", s)
+	bad := fmt.Errorf("%.80q is no duration: write 90s, 5m, 1h30m, 7d or 0", s)
 	if s == "0" {
 		return 0, nil
 	}
 	if s == "" {
 		return 0, bad
 	}
-	total := 0.0
+	total := new(big.Rat)
 	for rest := s; rest != ""; {
 		n := len(rest) - len(strings.TrimLeft(rest, "0123456789."))
-		amount, err := strconv.ParseFloat(rest[:n], 64)
+		amount, isNumber := new(big.Rat).SetString(rest[:n])
 		unit, after, ok := cutUnit(rest[n:])
-		if err != nil || !ok {
+		if !isNumber || !ok {
 			return 0, bad
 		}
-		total += amount * float64(unit)
+		total.Add(total, amount.Mul(amount, new(big.Rat).SetInt64(int64(unit))))
 		rest = after
 	}
-	if total >= math.MaxInt64 {
-		return 0, fmt.Errorf("%q is too long", s)
+	total.Add(total, big.NewRat(1, 2)) // to the nearest nanosecond
+	whole := new(big.Int).Quo(total.Num(), total.Denom())
+	if !whole.IsInt64() {
+		return 0, fmt.Errorf("%.80q is too long", s)
 	}
-	return time.Duration(math.Round(total)), nil
+	return time.Duration(whole.Int64()), nil
 }
 
 // FormatDuration writes d as ParseDuration reads it: 7d, 1h30m, 250ms.
@@ -188,19 +190,18 @@ func ParseSize(s string) (int64, error) {
 	number, unit := strings.ToLower(s), int64(1)
 	for _, u := range sizeUnits {
 		if n, ok := strings.CutSuffix(number, u.name); ok {
-			number, unit = strings.TrimSpace(n), u.unit
+			number, unit = strings.TrimRight(n, " "), u.unit
 			break
 		}
 	}
-	if n, err := strconv.ParseUint(number, 10, 63); err == nil && int64(n) <= math.MaxInt64/unit {
-		return int64(n) * unit, nil
+	n, ok := new(big.Rat).SetString(number)
+	if ok && strings.Trim(number, "0123456789.") == "" {
+		n.Mul(n, new(big.Rat).SetInt64(unit))
+		if n.IsInt() && n.Num().IsInt64() {
+			return n.Num().Int64(), nil
+		}
 	}
-	f, err := strconv.ParseFloat(number, 64)
-	f *= float64(unit)
-	if err != nil || strings.Trim(number, "0123456789.") != "" || f >= math.MaxInt64 || f != math.Trunc(f) {
-		return 0, fmt.Errorf("%q is no size: write 8MiB, 64kB or a number of bytes", s)
-	}
-	return int64(f), nil
+	return 0, fmt.Errorf("%.80q is no size: write 8MiB, 64kB or a number of bytes", s)
 }
 
 // FormatSize writes n in the largest unit that divides it.
@@ -224,7 +225,7 @@ func ParseTime(s string) (time.Time, error) {
 			return t.UTC(), nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("%q is no time: write 2026-07-01T10:00:00Z or 2026-07-01", s)
+	return time.Time{}, fmt.Errorf("%.80q is no time: write 2026-07-01T10:00:00Z or 2026-07-01", s)
 }
 
 func formatTime(t time.Time) string {
