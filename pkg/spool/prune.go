@@ -202,12 +202,16 @@ func (d *dir) countLost(s stored, f *os.File) (removal, error) {
 	}
 	return got, file.scan(f, func(l *Letter) error {
 		got.records++
+		status := known.status(file.kind, place{l.Line, l.ID()}, false)
+		if status == Moved {
+			return nil
+		}
 		n, kind, isNew := kinds.Number(l.Kind())
 		if isNew {
 			got.kinds = append(got.kinds, Removed{Kind: kind})
 		}
 		got.kinds[n].Records++
-		if !known.status(file.kind, place{l.Line, l.ID()}, false).final() {
+		if !status.final() {
 			got.lost[l.Reason()]++
 			if l.Reason() != record.TruncatedCopy {
 				got.kinds[n].Lost++

@@ -31,7 +31,8 @@ type Swept struct {
 	Kinds   []Removed               `json:"-"`
 }
 
-// Removed counts the records of one kind.
+// Removed counts the records of one kind, without those that have moved to the
+// .failed file.
 type Removed struct {
 	Kind
 	Records int64

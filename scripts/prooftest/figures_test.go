@@ -23,7 +23,7 @@ var told = []string{
 }
 
 // cameIn is what the numbers of a program add up to.
-var cameIn = map[string]string{"sf-pull": "read", "loki-push": "read", "ckpt": "acks"}
+var cameIn = map[string]string{"sf-pull": "read", "loki-push": "read", "ckpt": "acks", "dl-replay": "selected"}
 
 func (f figures) add(of, name string, n int64) {
 	if f[of] == nil {
@@ -32,18 +32,22 @@ func (f figures) add(of, name string, n int64) {
 	f[of][name] += n
 }
 
-// pick are some of the numbers, under other names; those that are 0 are left out.
+// pick are some of the numbers, or those whose names begin so, under other
+// names; what is 0 is left out.
 func (f figures) pick(names ...string) figures {
 	picked := figures{}
 	for of, numbers := range f {
 		for _, pair := range names {
-			name, other, ok := strings.Cut(pair, "=")
-			if !ok {
-				other = name
-			}
+			name, other, renamed := strings.Cut(pair, "=")
+			prefix, isPrefix := strings.CutSuffix(name, "*")
 			for have, n := range numbers {
-				if n != 0 && (have == name || strings.HasSuffix(name, "*") && strings.HasPrefix(have, strings.TrimSuffix(name, "*"))) {
+				if n == 0 || have != name && !(isPrefix && strings.HasPrefix(have, prefix)) {
+					continue
+				}
+				if renamed {
 					picked.add(of, other, n)
+				} else {
+					picked.add(of, have, n)
 				}
 			}
 		}
