@@ -60,6 +60,7 @@ func ParseDocument(data []byte) (Document, error) {
 		return doc, errors.New("not UTF-8")
 	}
 	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.UseNumber() // of any size: it is no string
 	tok, err := dec.Token()
 	if err != nil {
 		return doc, notJSON(err, len(data))
@@ -92,10 +93,10 @@ func (d *Document) parseMember(dec *json.Decoder, size int) error {
 	}
 	value, ok := tok.(string)
 	if !ok {
-		return fmt.Errorf("the value of %q is not a string", key)
+		return fmt.Errorf("the value of %.80q is not a string", key)
 	}
 	if _, ok := d.Get(key); ok {
-		return fmt.Errorf("the key %q is there twice", key)
+		return fmt.Errorf("the key %.80q is there twice", key)
 	}
 	d.Set(key, value)
 	return nil
@@ -246,7 +247,7 @@ func (d Document) FenceEpoch() (uint64, error) {
 	}
 	epoch, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
-		return 0, sysexits.Errorf(sysexits.Config, "%s is no number: %q", fenceKey, text)
+		return 0, sysexits.Errorf(sysexits.Config, "%s is no number: %.80q", fenceKey, text)
 	}
 	return epoch, nil
 }

@@ -131,27 +131,3 @@ func TestRecordTime(t *testing.T) {
 		t.Error("the time is still there")
 	}
 }
-
-func FuzzParseDocument(f *testing.F) {
-	for _, seed := range []string{`{}`, `{"a":"b"}`, `{"a":"b","a":"c"}`, `{"\ud800":"\ud800\udc00"}`, `[`, `{"a":{"b":"c"}}`} {
-		f.Add([]byte(seed))
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		doc, err := ParseDocument(data)
-		if err != nil {
-			return
-		}
-		again, err := ParseDocument(doc.Bytes())
-		if err != nil || !again.Equal(doc) {
-			t.Fatalf("%q: written as %q, read again: %v", data, doc.Bytes(), err)
-		}
-		n := 0
-		for key := range doc.All() {
-			n++
-			ParseKey(key)
-		}
-		if n != doc.Len() {
-			t.Fatalf("%d members ranged over, Len is %d", n, doc.Len())
-		}
-	})
-}
