@@ -36,7 +36,7 @@ var bad = []struct {
 		why: "only commands know flags, environment and exit",
 	},
 	{
-		packages: []string{"pkg/sysexits", "pkg/fdio", "pkg/atomicfile", "pkg/backoff", "pkg/httpguard"},
+		packages: []string{"pkg/sysexits", "pkg/fdio", "pkg/atomicfile", "pkg/backoff", "pkg/httpguard", "pkg/secret"},
 		imports:  []string{"pkg/..."},
 		why:      "a leaf imports nothing of the project",
 	},

@@ -182,7 +182,7 @@ func openLease(app *cli.App, text string, pause time.Duration) (lease.Backend, e
 	case "file":
 		return leasefile.New(loc.String(), loc.Path, pause), nil
 	case "k8s":
-		return k8s.New(loc)
+		return k8s.New(loc, app.Secrets)
 	}
 	store, err := openStore(app, text)
 	if err != nil {

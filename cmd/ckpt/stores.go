@@ -24,14 +24,14 @@ func openStore(app *cli.App, text string) (checkpoint.Store, error) {
 	case "file":
 		return file.New(loc.String(), loc.Path), nil
 	case "s3":
-		return s3.New(loc)
+		return s3.New(loc, app.Secrets)
 	case "gs":
-		return gcs.New(loc, env(app, "STORAGE_EMULATOR_HOST"))
+		return gcs.New(loc, env(app, "STORAGE_EMULATOR_HOST"), app.Secrets)
 	case "azblob":
 		return azure.New(loc, azure.Environment{
 			Account: env(app, "AZURE_STORAGE_ACCOUNT"), Key: env(app, "AZURE_STORAGE_KEY"),
 			SASToken: env(app, "AZURE_STORAGE_SAS_TOKEN"), ConnectionString: env(app, "AZURE_STORAGE_CONNECTION_STRING"),
-		})
+		}, app.Secrets)
 	}
 	return nil, sysexits.WithHint(
 		sysexits.Errorf(sysexits.Config, "store %s: there are no stores of the kind %s", loc, loc.Scheme),

@@ -34,7 +34,7 @@ func (s *serverFlags) register(app *cli.App, fs *flag.FlagSet) {
 func (s *serverFlags) client(app *cli.App, inFlight int) (*loki.Client, error) {
 	cfg := loki.Config{
 		URL: s.url, Tenant: s.tenant, User: s.user, CAFile: s.caFile, CertFile: s.certFile, KeyFile: s.keyFile,
-		BackfillShard: s.backfillShard, Timeout: s.timeout, InFlight: inFlight, Log: app.Log,
+		BackfillShard: s.backfillShard, Timeout: s.timeout, InFlight: inFlight, Log: app.Log, Secrets: app.Secrets,
 	}
 	if s.encoding == "json" {
 		cfg.Encoding = loki.JSON

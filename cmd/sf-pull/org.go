@@ -104,7 +104,7 @@ func (o *orgFlags) client(app *cli.App, hooks salesforce.Hooks, retry salesforce
 	cfg := salesforce.Config{
 		LoginURL: o.loginURL, Environment: o.environment, Auth: salesforce.Auth(o.auth), ClientID: o.clientID,
 		Username: o.username, Audience: o.audience, APIVersion: o.apiVersion, OrgID: o.orgID,
-		Reserve: reserve, Retry: retry, UserAgent: "sf2loki/sf-pull", Log: app.Log, Hooks: hooks,
+		Reserve: reserve, Retry: retry, UserAgent: "sf2loki/sf-pull", Log: app.Log, Hooks: hooks, Secrets: app.Secrets,
 	}
 	if o.privateKey.Set() {
 		cfg.PrivateKey = o.privateKey.Value

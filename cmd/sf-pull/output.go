@@ -107,7 +107,7 @@ func (o *output) letters(fd int, asked bool) (func([]byte) error, error) {
 func (o *output) of(letter func([]byte) error, org string) outlet.Output {
 	return outlet.Output{
 		Records: o.records, Letter: letter,
-		RunID: o.app.RunID(), Instance: o.app.Instance, Org: org, Now: time.Now,
+		RunID: o.app.RunID(), Instance: o.app.Instance, Org: org, Now: time.Now, Secrets: o.app.Secrets,
 	}
 }
 

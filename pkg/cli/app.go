@@ -19,6 +19,7 @@ import (
 	"github.com/peterbourgon/ff/v3/ffcli"
 
 	"sf2loki/pkg/fdio"
+	"sf2loki/pkg/secret"
 	"sf2loki/pkg/sysexits"
 )
 
@@ -33,6 +34,7 @@ type App struct {
 	Log      *slog.Logger // stderr, by --log-format and --log-level; bears program and run_id
 	Instance string       // --instance; by default the host's name, with "-LANE" after it when there is a --lane
 	Metrics  *Metrics
+	Secrets  *secret.Set // no message shows them, nor what the program tells of itself
 
 	start    time.Time
 	runID    atomic.Pointer[string]
@@ -70,11 +72,12 @@ func NewApp(name string) *App {
 		runLines:  map[*ffcli.Command]func(*int) error{},
 		dash:      -1,
 		usr1:      make(chan os.Signal, 1),
+		Secrets:   &secret.Set{},
 	}
 	app.life, app.end = context.WithCancel(context.Background())
 	app.gone, app.setGone = context.WithCancel(context.Background())
 	app.SetRunID(newRunID(app.start))
-	app.term = &terminal{w: app.Stderr}
+	app.term = &terminal{w: app.Stderr, secrets: app.Secrets}
 	app.Log = app.newLogger()
 	app.Metrics = newMetrics(name)
 	return app

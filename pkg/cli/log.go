@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/term"
+
+	"sf2loki/pkg/secret"
 )
 
 // newLogger makes the logger that the flags ask for.
@@ -72,6 +74,8 @@ func newRunID(now time.Time) string {
 
 // terminal is stderr, shared by messages and one progress line.
 type terminal struct {
+	secrets *secret.Set // that are not shown there
+
 	mu   sync.Mutex
 	w    io.Writer
 	line bool // a progress line stands there
@@ -80,20 +84,24 @@ type terminal struct {
 const clearLine = "\r\x1b[K"
 
 func (t *terminal) Write(p []byte) (int, error) {
+	text := t.secrets.HideLong(string(p))
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.line {
 		t.line = false
 		io.WriteString(t.w, clearLine)
 	}
-	return t.w.Write(p)
+	if _, err := io.WriteString(t.w, text); err != nil {
+		return 0, err
+	}
+	return len(p), nil
 }
 
 func (t *terminal) progress(text string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.line = text != ""
-	io.WriteString(t.w, clearLine+text)
+	io.WriteString(t.w, clearLine+t.secrets.HideLong(text))
 }
 
 // Progress shows text on a line that it overwrites each time, only when stderr

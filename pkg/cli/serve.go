@@ -96,7 +96,7 @@ func (app *App) notReady() string {
 		return ""
 	}
 	if err := ready(); err != nil {
-		return cmp.Or(oneLine(err.Error()), "not ready")
+		return cmp.Or(app.Secrets.HideLong(oneLine(err.Error())), "not ready")
 	}
 	return ""
 }

@@ -207,7 +207,7 @@ func (app *App) snapshot() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("status snapshot: %w", err)
 	}
-	return append(b, '\n'), nil
+	return []byte(app.Secrets.HideLong(string(b)) + "\n"), nil
 }
 
 func (app *App) printStatus() {

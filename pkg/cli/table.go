@@ -58,6 +58,7 @@ func (t *Table) Flush() error { return t.w.Flush() }
 // PrintFinding prints what a doctor or a probe found: a line that begins with
 // PASS, WARN, FAIL or SKIP, below it the cure; or an object of JSON.
 func (app *App) PrintFinding(asJSON bool, check, level, detail, cure string, code sysexits.Code) error {
+	detail, cure = app.Secrets.HideLong(detail), app.Secrets.HideLong(cure)
 	if asJSON {
 		return json.NewEncoder(app.Stdout).Encode(struct {
 			Check  string `json:"check"`

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"sf2loki/pkg/secret"
 )
 
 // PushPath is the path that a URL without one gets.
@@ -39,6 +41,8 @@ type Config struct {
 	Password func() (string, error)
 	Token    func() (string, error)
 
+	Secrets *secret.Set // learns what requests prove themselves with; nil: a set of its own
+
 	CAFile            string // PEM; these authorities instead of the system's
 	CertFile, KeyFile string // PEM; read again for each new connection
 
@@ -62,6 +66,7 @@ type Client struct {
 	endpoint      string
 	header        http.Header // of every request, without the secret
 	auth          authorizer
+	secrets       *secret.Set
 	payloads      payloads
 	timeout       time.Duration
 	maxRetryAfter time.Duration
@@ -90,7 +95,7 @@ func (c *Client) Push(ctx context.Context, push []byte) Answer {
 		return Answer{Err: err}
 	}
 	defer body.release()
-	answer := Answer{Sent: int64(len(body.buf))}
+	answer := Answer{Sent: int64(len(body.buf)), secrets: c.secrets}
 
 	limited, cancel := context.WithTimeoutCause(ctx, c.timeout, errTimeout)
 	defer cancel()
@@ -105,9 +110,8 @@ func (c *Client) Push(ctx context.Context, push []byte) Answer {
 	}
 	early := resp.StatusCode < 300 && !body.taken.Load()
 	answer.Status = resp.StatusCode
-	answer.secrets = secretsOf(req.Header)
 	answer.ContentType = resp.Header.Get("Content-Type")
-	answer.Location = redactLocation(resp.Header.Get("Location"))
+	answer.Location = redactLocation(c.secrets.Hide(resp.Header.Get("Location")))
 	answer.RetryAfter = min(c.retryAfter(resp.Header), c.maxRetryAfter)
 	answer.Body, err = readBody(resp.Body, cancel)
 	if early && err == nil {
@@ -148,7 +152,7 @@ func (c *Client) explain(ctx, limited context.Context, err error) error {
 	case context.Cause(limited) == errTimeout:
 		return fmt.Errorf("no answer within %s", c.timeout)
 	}
-	return codeTLS(err)
+	return codeTLS(c.secrets.Error(err)) // it quotes what is no HTTP
 }
 
 const (

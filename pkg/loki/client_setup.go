@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"sf2loki/pkg/secret"
 	"sf2loki/pkg/sysexits"
 )
 
@@ -25,12 +26,16 @@ func NewClient(cfg Config) (*Client, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
+	if cfg.Secrets == nil {
+		cfg.Secrets = &secret.Set{}
+	}
 	target, user, err := parseTarget(cfg.URL)
 	if err != nil {
 		return nil, err
 	}
 	c := &Client{
 		target:        target,
+		secrets:       cfg.Secrets,
 		endpoint:      redacted(target),
 		timeout:       orDefault(cfg.Timeout, 30*time.Second),
 		maxRetryAfter: orDefault(cfg.MaxRetryAfter, 5*time.Minute),
@@ -120,7 +125,7 @@ func newTransport(cfg Config, target *url.URL) (*http.Transport, error) {
 	if err != nil {
 		return nil, err
 	}
-	proxy := safeProxy(cfg.Proxy)
+	proxy := cfg.Secrets.Proxy(safeProxy(cfg.Proxy))
 	if _, err := proxy(&http.Request{URL: target}); err != nil {
 		return nil, err
 	}

@@ -57,13 +57,18 @@ func (c *Client) Count(ctx context.Context, selector string, hour time.Time) ([]
 		return nil, sysexits.Errorf(sysexits.Unavailable, "ask %s: %w", redacted(&target), c.explain(ctx, limited, err))
 	}
 	if resp.StatusCode != http.StatusOK {
-		return nil, sysexits.Errorf(countCode(resp.StatusCode), "ask %s: %d %.300q", redacted(&target), resp.StatusCode, hide(text, secretsOf(req.Header)))
+		return nil, sysexits.Errorf(countCode(resp.StatusCode), "ask %s: %d %.300q", redacted(&target), resp.StatusCode, c.quoted(text))
 	}
 	counts, err := parseCounts(text, hour)
 	if err != nil {
-		return nil, sysexits.Errorf(sysexits.Unavailable, "ask %s: this is no answer of Loki: %w: %.300q", redacted(&target), err, hide(text, secretsOf(req.Header)))
+		return nil, sysexits.Errorf(sysexits.Unavailable, "ask %s: this is no answer of Loki: %w: %.300q", redacted(&target), err, c.quoted(text))
 	}
 	return counts, nil
+}
+
+// quoted is the beginning of an answer, for a message.
+func (c *Client) quoted(text []byte) string {
+	return c.secrets.Hide(string(text[:min(len(text), MaxBody)]))
 }
 
 func countCode(status int) sysexits.Code {

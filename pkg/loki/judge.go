@@ -24,7 +24,7 @@ func Judge(a Answer) Verdict {
 	if a.Err != nil || a.Status == 0 {
 		return judgeSilence(v, a.Err)
 	}
-	v.Detail = cleanDetail(hide(a.Body, a.secrets))
+	v.Detail = cleanDetail([]byte(a.secrets.Hide(string(a.Body))))
 	b := newBody(a)
 	switch {
 	case a.Status == http.StatusNoContent:

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sf2loki/pkg/record"
+	"sf2loki/pkg/secret"
 	"sf2loki/pkg/sysexits"
 )
 
@@ -24,7 +25,7 @@ type Answer struct {
 	Err         error         // no answer: transport, time-out, context; holds no secret
 	Sent        int64         // bytes of the request's body as sent, compressed
 
-	secrets []string // what the request proved itself with, for the server may quote it
+	secrets *secret.Set // what the request proved itself with, for the server may quote it
 }
 
 // Class says what an answer proves and who is at fault.

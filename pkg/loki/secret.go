@@ -1,7 +1,6 @@
 package loki
 
 import (
-	"bytes"
 	"encoding/base64"
 	"fmt"
 	"log/slog"
@@ -10,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"sf2loki/pkg/secret"
 	"sf2loki/pkg/sysexits"
 )
 
@@ -20,20 +20,21 @@ type noAuth struct{}
 
 func (noAuth) authorize(http.Header) error { return nil }
 
-type bearer struct{ token *secret }
+type bearer struct{ token *credential }
 
 func (b bearer) authorize(h http.Header) error {
 	token, err := b.token.value()
 	if err != nil {
 		return err
 	}
+	b.token.known.Add(token)
 	h["Authorization"] = []string{"Bearer " + token}
 	return nil
 }
 
 type basic struct {
 	user     string
-	password *secret
+	password *credential
 }
 
 func (b basic) authorize(h http.Header) error {
@@ -41,32 +42,10 @@ func (b basic) authorize(h http.Header) error {
 	if err != nil {
 		return err
 	}
-	h["Authorization"] = []string{"Basic " + base64.StdEncoding.EncodeToString([]byte(b.user+":"+password))}
+	sent := base64.StdEncoding.EncodeToString([]byte(b.user + ":" + password))
+	b.password.known.AddBasic(sent)
+	h["Authorization"] = []string{"Basic " + sent}
 	return nil
-}
-
-// secretsOf are the secrets in the headers of a request.
-func secretsOf(h http.Header) []string {
-	scheme, sent, _ := strings.Cut(h.Get("Authorization"), " ")
-	if sent == "" {
-		return nil
-	}
-	list := []string{sent}
-	if plain, err := base64.StdEncoding.DecodeString(sent); scheme == "Basic" && err == nil {
-		_, password, _ := strings.Cut(string(plain), ":")
-		list = append(list, string(plain), password)
-	}
-	return list
-}
-
-// hide puts stars in the place of secrets that a server quotes.
-func hide(text []byte, secrets []string) []byte {
-	for _, s := range secrets {
-		if s != "" {
-			text = bytes.ReplaceAll(text, []byte(s), []byte("***"))
-		}
-	}
-	return text
 }
 
 // newAuthorizer picks the credentials: a token or a user of the configuration,
@@ -80,7 +59,7 @@ func newAuthorizer(cfg Config, inURL *url.Userinfo) (authorizer, error) {
 	}
 	switch {
 	case cfg.Token != nil:
-		token := &secret{name: "token", read: cfg.Token, log: cfg.Log}
+		token := &credential{name: "token", read: cfg.Token, known: cfg.Secrets, log: cfg.Log}
 		_, err := token.value()
 		return bearer{token}, err
 	case cfg.User != "":
@@ -101,18 +80,19 @@ func newBasic(cfg Config, user string, read func() (string, error)) (authorizer,
 	if strings.Contains(user, ":") {
 		return nil, sysexits.Errorf(sysexits.Config, "a user name with a colon cannot be sent as basic auth")
 	}
-	password := &secret{name: "password", read: read, log: cfg.Log}
+	password := &credential{name: "password", read: read, known: cfg.Secrets, log: cfg.Log}
 	_, err := password.value()
 	return basic{user, password}, err
 }
 
-// secret is a value that is read again for every request. A file that is being
+// credential is a secret that is read again for every request. A file that is being
 // replaced can be empty or gone for a moment: until it can be read again, the
 // last good value serves.
-type secret struct {
-	name string
-	read func() (string, error)
-	log  *slog.Logger
+type credential struct {
+	name  string
+	read  func() (string, error)
+	known *secret.Set // is told of it
+	log   *slog.Logger
 
 	mu      sync.Mutex
 	last    string
@@ -120,7 +100,7 @@ type secret struct {
 	failing bool
 }
 
-func (s *secret) value() (string, error) {
+func (s *credential) value() (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	v, err := s.read()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sf2loki/pkg/record"
+	"sf2loki/pkg/secret"
 	"sf2loki/pkg/sysexits"
 	"sf2loki/pkg/tally"
 )
@@ -28,6 +29,7 @@ type Output struct {
 
 	RunID, Instance, Org string // what letters say about the run
 	Now                  func() time.Time
+	Secrets              *secret.Set // that a letter's detail, the words of a server perhaps, must not hold
 }
 
 // HandOn writes a block of records and returns one to go on with. A block that
@@ -50,6 +52,7 @@ func (o *Output) HandOn(block []byte) ([]byte, error) {
 func (o *Output) AppendLetter(block []byte, stats *tally.Stats, rec *record.Record, l *record.Letter) ([]byte, error) {
 	l.CapturedAt, l.Stage = o.Now().UTC(), "pull"
 	l.RunID, l.Instance, l.Org = o.RunID, o.Instance, o.Org
+	l.Detail = o.Secrets.Hide(l.Detail)
 	if o.Letter == nil {
 		begin := len(block)
 		block = record.AppendLetter(block, rec, l)

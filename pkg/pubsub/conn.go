@@ -100,7 +100,7 @@ func (s *Source) call(ctx context.Context, do func(ctx context.Context, opts ...
 		if err == nil {
 			return nil
 		}
-		f := judge(err, trailer, false)
+		f := s.judge(err, trailer, false)
 		if f.do != login || fresh {
 			return &f
 		}

@@ -218,7 +218,7 @@ func (f *follower) session(ctx context.Context) (end ending) {
 	st, err := f.open(inner, at, n)
 	if err != nil {
 		cancel(nil)
-		end.failure = judge(err, nil, false)
+		end.failure = f.s.judge(err, nil, false)
 		return end
 	}
 	watchdog := time.AfterFunc(f.s.cfg.Timing.Watchdog, func() { cancel(errSilent) })
@@ -233,7 +233,7 @@ func (f *follower) session(ctx context.Context) (end ending) {
 		end.failure = failure{err: fmt.Errorf("%w for %v", errSilent, f.s.cfg.Timing.Watchdog)}
 		f.count(func(c *TopicCount) { c.Stalls++ })
 	} else {
-		end.failure = judge(err, st.trailer(), len(at.id) > 0)
+		end.failure = f.s.judge(err, st.trailer(), len(at.id) > 0)
 	}
 	watchdog.Stop()
 	cancel(nil) // the old stream is gone before a new one comes

@@ -110,14 +110,14 @@ type failure struct {
 
 // judge tells what the end of a call means. resuming tells whether it began at
 // a replay id.
-func judge(err error, trailer metadata.MD, resuming bool) failure {
+func (s *Source) judge(err error, trailer metadata.MD, resuming bool) failure {
 	if err == nil || errors.Is(err, io.EOF) {
 		return failure{verdict: verdict{do: again}, err: errors.New("the stream has ended")}
 	}
-	st := status.Convert(err)
-	f := failure{grpc: st.Code(), err: errors.New(describe(st))}
+	st, hide := status.Convert(err), s.cfg.Output.Secrets.Hide
+	f := failure{grpc: st.Code(), err: errors.New(describe(st.Code(), hide(st.Message())))}
 	if list := trailer.Get("error-code"); len(list) > 0 {
-		f.code = strings.TrimPrefix(strings.TrimSpace(list[0]), codePrefix)
+		f.code = strings.TrimPrefix(strings.TrimSpace(hide(list[0])), codePrefix)
 		f.err = fmt.Errorf("%w (%s)", f.err, f.code)
 		v, known := verdicts[strings.ToLower(f.code)]
 		if !known {
@@ -161,12 +161,12 @@ func judgeToken(err error) failure {
 }
 
 // describe words a status in one line.
-func describe(st *status.Status) string {
-	text := strings.Join(strings.Fields(st.Message()), " ")
+func describe(code codes.Code, text string) string {
+	text = strings.Join(strings.Fields(text), " ")
 	if len(text) > 300 {
 		text = strings.ToValidUTF8(text[:300], "") + "..."
 	}
-	return st.Code().String() + ": " + text
+	return code.String() + ": " + text
 }
 
 // fatal is the error of a run that this failure ends.

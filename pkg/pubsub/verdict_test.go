@@ -325,7 +325,7 @@ func TestLoginFails(t *testing.T) {
 }
 
 func TestJudgeWordsOneLine(t *testing.T) {
-	f := judge(errors.New("a\n  b"), nil, false)
+	f := (&Source{}).judge(errors.New("a\n  b"), nil, false)
 	if strings.ContainsAny(f.err.Error(), "\n") {
 		t.Errorf("%q", f.err)
 	}

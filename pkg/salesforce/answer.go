@@ -90,7 +90,7 @@ func (a *answer) fault(err error) error {
 	case errors.Is(cause, errStalled):
 		kind, err = KindTimeout, fmt.Errorf("nothing came for %v", a.c.set.Timeout.Idle)
 	}
-	return &Error{Op: a.op, Kind: kind, Err: err}
+	return &Error{Op: a.op, Kind: kind, Err: a.c.set.Secrets.Error(err)} // it quotes what is no HTTP
 }
 
 // Read reads the body. An early end is an *Error that is also
@@ -140,7 +140,7 @@ func (a *answer) readSome(max int64) ([]byte, error) {
 const maxJSONBody = 64 << 20
 
 // readJSON reads a 2xx body that must be JSON and no error.
-func (a *answer) readJSON(secrets []string, t *turn) ([]byte, error) {
+func (a *answer) readJSON(t *turn) ([]byte, error) {
 	defer a.Close()
 	body, err := a.readInTurn(maxJSONBody, t)
 	if err != nil {
@@ -148,11 +148,10 @@ func (a *answer) readJSON(secrets []string, t *turn) ([]byte, error) {
 	}
 	trimmed := bytes.TrimSpace(body)
 	refuse := func(text string) error {
-		e := classify(a.op, a.status, a.header, starred(trimmed, secrets))
+		e := a.c.judge(classify, a, trimmed[:min(len(trimmed), maxErrorBody)])
 		if e.Message == "" {
 			e.Message = text
 		}
-		e.Message = redact(e.Message, secrets)
 		return e
 	}
 	switch {
@@ -183,7 +182,7 @@ type download struct {
 func (d *download) Close() error { return d.a.Close() }
 
 // open looks at the first bytes of a 2xx body, which may be empty.
-func (a *answer) open(secrets []string) (io.ReadCloser, error) {
+func (a *answer) open() (io.ReadCloser, error) {
 	r := bufio.NewReaderSize(a, 64<<10)
 	head, err := r.Peek(peekBytes)
 	if err != nil && err != io.EOF {
@@ -196,7 +195,5 @@ func (a *answer) open(secrets []string) (io.ReadCloser, error) {
 	}
 	defer a.Close()
 	body, _ := io.ReadAll(io.LimitReader(r, maxErrorBody)) // the beginning is enough to judge it
-	e := classify(a.op, a.status, a.header, starred(body, secrets))
-	e.Message = redact(e.Message, secrets)
-	return nil, e
+	return nil, a.c.judge(classify, a, body)
 }

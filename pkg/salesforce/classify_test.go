@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"sf2loki/pkg/errtest"
 	"sf2loki/pkg/sftest"
 	"sf2loki/pkg/sysexits"
 )
@@ -89,7 +90,7 @@ func TestFixtures(t *testing.T) {
 		seen++
 		e := classify("query", f.Status, header(f), f.Body)
 		if strings.HasPrefix(f.File, "token_") {
-			e = classifyLogin(f.Status, header(f), f.Body)
+			e = classifyLogin("log in", f.Status, header(f), f.Body)
 		}
 		if e.Kind != want.kind || e.exitCode() != want.exit || !strings.Contains(e.Cure, want.hint) || want.hint == "" && e.Cure != "" {
 			t.Errorf("%s: %v (exit %d), hint %q; want %v (exit %d), hint with %q", f.File, e.Kind, e.exitCode(), e.Cure, want.kind, want.exit, want.hint)
@@ -144,14 +145,18 @@ func FuzzClassify(f *testing.F) {
 	for _, fix := range sftest.Fixtures() {
 		f.Add(fix.Status, string(fix.Body))
 	}
+	for _, text := range []string{`[{"errorCode":"%s","message":"%s"}]`, `{"error":"%s","error_description":"%s"}`, `<Errors><Error><errorCode>%s</errorCode></Error></Errors>`, "<p>%s", "%s", "a\x01\xff\u0085b"} {
+		f.Add(400, strings.ReplaceAll(text, "%s", strings.Repeat("X", 5000)))
+	}
 	f.Fuzz(func(t *testing.T, status int, body string) {
 		e := classify("query", status, nil, []byte(body))
 		if len(e.Message) > maxMessage+3 || strings.ContainsAny(e.Message, "\n\r") {
 			t.Errorf("message %q", e.Message)
 		}
-		if e.Kind.String() == "" || e.Error() == "" {
-			t.Error("an error without words")
+		if e.Kind.String() == "" {
+			t.Error("a kind without a name")
 		}
-		classifyLogin(status, nil, []byte(body))
+		errtest.OneLine(t, e)
+		errtest.OneLine(t, classifyLogin("log in", status, nil, []byte(body)))
 	})
 }

@@ -203,14 +203,23 @@ func (c *Client) refusal(a *answer, t *Token) error {
 	if err != nil && len(body) == 0 && a.status >= 500 {
 		return err
 	}
-	e := classify(a.op, a.status, a.header, starred(body, []string{t.Access}))
-	e.Message = redact(e.Message, []string{t.Access})
+	e := c.judge(classify, a, body)
 	if e.Kind == KindAuth {
 		if e.Cure == "" {
 			e.Cure = "a new login did not help: look at the app's session and IP policies, and at what the user may do"
 		}
 		return &deadSession{*t, e}
 	}
+	return e
+}
+
+// judge classifies an answer without the secrets that it may quote: they are
+// looked for before its words are shortened, and in what its decoding has made
+// of them.
+func (c *Client) judge(classify func(op string, status int, header http.Header, body []byte) *Error, a *answer, body []byte) *Error {
+	hide := c.set.Secrets.Hide
+	e := classify(a.op, a.status, a.header, []byte(hide(string(body))))
+	e.Code, e.Message = hide(e.Code), hide(e.Message)
 	return e
 }
 

@@ -18,6 +18,7 @@ import (
 	"strings"
 	"time"
 
+	"sf2loki/pkg/secret"
 	"sf2loki/pkg/sysexits"
 )
 
@@ -54,6 +55,8 @@ type Config struct {
 	// that a rotated secret needs no restart.
 	PrivateKey   func() (string, error)
 	ClientSecret func() (string, error)
+
+	Secrets *secret.Set // learns what requests prove themselves with; nil: a set of its own
 
 	Reserve Reserve // requests are refused while less of the day's allowance is left
 	Retry   Retry
@@ -104,13 +107,13 @@ func ParseReserve(s string) (Reserve, error) {
 	if p, ok := strings.CutSuffix(s, "%"); ok {
 		f, err := strconv.ParseFloat(strings.TrimSpace(p), 64)
 		if err != nil || !(f >= 0 && f < 100) {
-			return Reserve{}, fmt.Errorf("api reserve %q: want a percentage below 100, as 10%%", s)
+			return Reserve{}, fmt.Errorf("api reserve %.80q: want a percentage below 100, as 10%%", s)
 		}
 		return Reserve{Percent: f}, nil
 	}
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil || n < 0 {
-		return Reserve{}, fmt.Errorf("api reserve %q: want a percentage or a number of calls", s)
+		return Reserve{}, fmt.Errorf("api reserve %.80q: want a percentage or a number of calls", s)
 	}
 	return Reserve{Calls: n}, nil
 }
@@ -140,6 +143,9 @@ var versionPattern = regexp.MustCompile(`^v?([0-9]{2,3}\.0)$`)
 
 func (cfg Config) settle() (*settings, error) {
 	s := &settings{Config: cfg}
+	if s.Secrets == nil {
+		s.Secrets = &secret.Set{}
+	}
 	if s.Auth == "" {
 		s.Auth = JWT
 	}
@@ -195,18 +201,18 @@ func (s *settings) defaults() {
 	if s.Now == nil {
 		s.Now = time.Now
 	}
-	s.HTTP = httpClient(s.HTTP)
+	s.HTTP = httpClient(s.HTTP, s.Secrets)
 }
 
 // httpClient is a copy of base, or a client of its own, that never follows a
 // redirect: it would carry the session to a host that nobody named.
-func httpClient(base *http.Client) *http.Client {
+func httpClient(base *http.Client, secrets *secret.Set) *http.Client {
 	var c http.Client
 	if base != nil {
 		c = *base
 	} else {
 		c.Transport = &http.Transport{
-			Proxy:                  http.ProxyFromEnvironment,
+			Proxy:                  secrets.Proxy(http.ProxyFromEnvironment),
 			DialContext:            (&net.Dialer{Timeout: 15 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
 			TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
 			TLSHandshakeTimeout:    15 * time.Second,

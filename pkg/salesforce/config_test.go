@@ -132,7 +132,7 @@ func TestUsageHeader(t *testing.T) {
 // An own http.Client of the caller must not keep its redirects or cookies.
 func TestHTTPClientIsACopy(t *testing.T) {
 	mine := &http.Client{}
-	c := httpClient(mine)
+	c := httpClient(mine, nil)
 	if c == mine || c.CheckRedirect == nil || mine.CheckRedirect != nil {
 		t.Error("the caller's client was changed or used as it is")
 	}

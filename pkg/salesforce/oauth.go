@@ -53,8 +53,8 @@ var loginFaults = []loginFault{
 
 // classifyLogin is classify for the token endpoint, where a 400 may mean
 // anything from a wrong key to "try again".
-func classifyLogin(status int, header http.Header, body []byte) *Error {
-	e := classify("log in", status, header, body)
+func classifyLogin(op string, status int, header http.Header, body []byte) *Error {
+	e := classify(op, status, header, body)
 	text := strings.ToLower(e.Message)
 	for _, f := range loginFaults {
 		if f.code == e.Code && strings.Contains(text, f.text) {

@@ -90,7 +90,7 @@ func (c *Client) page(ctx context.Context, path string, t *turn) (page, error) {
 	var p page
 	err := c.do(ctx, "query", path, func(a *answer) error {
 		p = page{}
-		body, err := a.readJSON(c.secrets(), t)
+		body, err := a.readJSON(t)
 		if err != nil {
 			return err
 		}
@@ -128,7 +128,7 @@ func (c *Client) Get(ctx context.Context, path string) ([]byte, error) {
 	defer mine.pass()
 	err := c.do(ctx, "get", path, func(a *answer) error {
 		var err error
-		body, err = a.readJSON(c.secrets(), &mine)
+		body, err = a.readJSON(&mine)
 		return err
 	})
 	return body, err
@@ -142,20 +142,10 @@ func (c *Client) Open(ctx context.Context, path string) (io.ReadCloser, error) {
 	var body io.ReadCloser
 	err := c.do(ctx, "download", path, func(a *answer) error {
 		var err error
-		body, err = a.open(c.secrets())
+		body, err = a.open()
 		return err
 	})
 	return body, err
-}
-
-// secrets are what no message may hold.
-func (c *Client) secrets() []string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.sess.cur == nil {
-		return nil
-	}
-	return []string{c.sess.cur.Access}
 }
 
 // Quote makes a SOQL string literal of s.

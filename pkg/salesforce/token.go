@@ -2,6 +2,7 @@ package salesforce
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -177,7 +178,7 @@ func (c *Client) setLoginPause(err error) {
 // requestToken makes one token request. Its error has the kind that decides
 // whether another is of use.
 func (c *Client) requestToken(ctx context.Context) (*Token, error) {
-	form, secrets, err := c.grant()
+	form, err := c.grant()
 	if err != nil {
 		return nil, err
 	}
@@ -198,11 +199,9 @@ func (c *Client) requestToken(ctx context.Context) (*Token, error) {
 		return nil, err
 	}
 	if a.status != http.StatusOK {
-		e := classifyLogin(a.status, a.header, starred(body, secrets))
-		e.Message = redact(e.Message, secrets)
-		return nil, e
+		return nil, c.judge(classifyLogin, a, body)
 	}
-	t, err := c.readToken(body, secrets)
+	t, err := c.readToken(a, body)
 	if err != nil {
 		return nil, err
 	}
@@ -215,38 +214,40 @@ const loginPatience = 30 * time.Second
 // maxTokenBody bounds a token answer; the token itself has no promised length.
 const maxTokenBody = 1 << 20
 
-// grant gives the form of a token request, and what in it must not be shown.
-func (c *Client) grant() (form url.Values, secrets []string, err error) {
+// grant gives the form of a token request.
+func (c *Client) grant() (url.Values, error) {
 	if c.set.Auth == ClientCredentials {
 		secret, err := readSecret("client secret", c.set.Config.ClientSecret)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
+		c.set.Secrets.Add(secret)
 		return url.Values{
 			"grant_type":    {"client_credentials"},
 			"client_id":     {c.set.ClientID},
 			"client_secret": {secret},
-		}, []string{secret}, nil
+		}, nil
 	}
 	text, err := readSecret("private key", c.set.PrivateKey)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	key, err := parseKey(text)
 	if err != nil {
-		return nil, nil, configError(err)
+		return nil, configError(err)
 	}
 	assertion, err := signAssertion(key, claims{
 		Issuer: c.set.ClientID, Subject: c.set.Username, Audience: c.set.audience,
 		Expires: c.Now().Add(assertionLife).Unix(),
 	})
 	if err != nil {
-		return nil, nil, configError(err)
+		return nil, configError(err)
 	}
+	c.set.Secrets.Add(assertion)
 	return url.Values{
 		"grant_type": {"urn:ietf:params:oauth:grant-type:jwt-bearer"},
 		"assertion":  {assertion},
-	}, []string{assertion}, nil
+	}, nil
 }
 
 func readSecret(name string, read func() (string, error)) (string, error) {
@@ -264,24 +265,29 @@ func readSecret(name string, read func() (string, error)) (string, error) {
 }
 
 // readToken takes over a token answer only when all that is needed later is in it.
-func (c *Client) readToken(body []byte, secrets []string) (*Token, error) {
+func (c *Client) readToken(a *answer, body []byte) (*Token, error) {
 	fail := func(kind Kind, format string, args ...any) (*Token, error) {
-		return nil, &Error{Op: "log in", Kind: kind, Status: http.StatusOK, Message: redact(fmt.Sprintf(format, args...), secrets)}
+		return nil, &Error{Op: "log in", Kind: kind, Status: http.StatusOK, Message: c.set.Secrets.Hide(fmt.Sprintf(format, args...))}
 	}
 	var ans struct {
 		Access   string `json:"access_token"`
 		Instance string `json:"instance_url"`
 		ID       string `json:"id"`
 	}
-	if err := json.Unmarshal(body, &ans); err != nil {
-		e := classifyLogin(http.StatusOK, nil, starred(body, secrets))
-		e.Message = redact("not a token answer: "+e.Message, secrets)
+	err := json.Unmarshal(body, &ans)
+	switch {
+	case err != nil && bytes.Contains(body, []byte("access_token")):
+		return fail(KindNotJSON, "the token answer's JSON is incomplete or damaged") // and not to be shown
+	case err != nil:
+		e := c.judge(classifyLogin, a, body)
+		e.Message = "not a token answer: " + e.Message
 		return nil, e
 	}
 	if ans.Access == "" {
 		return fail(KindNotJSON, "the answer holds no access token")
 	}
-	secrets = append(secrets, ans.Access)
+	_, session, _ := strings.Cut(ans.Access, "!") // before it stands the org's id, which is none
+	c.set.Secrets.Add(cmp.Or(session, ans.Access))
 	if strings.ContainsFunc(ans.Access, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
 		return fail(KindNotJSON, "the access token is no header text")
 	}
@@ -318,29 +324,6 @@ func (c *Client) checkOrg(t *Token) error {
 	}
 	c.sess.org = t.OrgID
 	return nil
-}
-
-func redact(text string, secrets []string) string {
-	for _, s := range secrets {
-		if s != "" {
-			text = strings.ReplaceAll(text, s, "[secret]")
-		}
-	}
-	return text
-}
-
-// starred is redact for an answer, before a message is cut out of it: of a
-// secret that is cut in two, nothing could be found any more. Forms are quoted
-// as they were sent.
-func starred(body []byte, secrets []string) []byte {
-	for _, s := range secrets {
-		for _, form := range []string{s, url.QueryEscape(s)} {
-			if s != "" && bytes.Contains(body, []byte(form)) {
-				body = bytes.ReplaceAll(body, []byte(form), []byte("[secret]"))
-			}
-		}
-	}
-	return body
 }
 
 // OrgID gives the 18-character id of the org.

@@ -22,6 +22,7 @@ import (
 
 	"sf2loki/pkg/checkpoint"
 	"sf2loki/pkg/checkpoint/object"
+	"sf2loki/pkg/secret"
 	"sf2loki/pkg/sysexits"
 )
 
@@ -36,13 +37,13 @@ type Environment struct {
 }
 
 // New returns the store at loc, azblob://container/blob?account=&endpoint=.
-// Nothing is asked yet.
-func New(loc checkpoint.Location, env Environment) (checkpoint.Store, error) {
+// Nothing is asked yet; secrets learns what requests prove themselves with.
+func New(loc checkpoint.Location, env Environment, secrets *secret.Set) (checkpoint.Store, error) {
 	name, key, query, err := object.Parse(loc, "CONTAINER/BLOB?account=ACCOUNT&endpoint=URL", "account", "endpoint")
 	if err != nil {
 		return nil, err
 	}
-	b := &bucket{name: name, env: env, endpoint: strings.TrimRight(query.Get("endpoint"), "/"), clients: map[string]*blockblob.Client{}}
+	b := &bucket{name: name, env: env, secrets: secrets, endpoint: strings.TrimRight(query.Get("endpoint"), "/"), clients: map[string]*blockblob.Client{}}
 	if account := query.Get("account"); account != "" {
 		b.env.Account = account
 	}
@@ -59,6 +60,7 @@ func New(loc checkpoint.Location, env Environment) (checkpoint.Store, error) {
 type bucket struct {
 	name, endpoint string
 	env            Environment
+	secrets        *secret.Set
 
 	mu      sync.Mutex
 	clients map[string]*blockblob.Client // by key
@@ -134,7 +136,7 @@ func (b *bucket) client(key string) (*blockblob.Client, error) {
 		return client, nil
 	}
 	options := &blockblob.ClientOptions{ClientOptions: policy.ClientOptions{
-		Retry: policy.RetryOptions{MaxRetries: -1}, Transport: object.Client(nil),
+		Retry: policy.RetryOptions{MaxRetries: -1}, Transport: object.Client(nil, b.secrets),
 	}}
 	client, err := b.newClient(key, options)
 	if err != nil {

@@ -20,7 +20,7 @@ func store(t testing.TB, text string, env azure.Environment) checkpoint.Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := azure.New(loc, env)
+	s, err := azure.New(loc, env, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

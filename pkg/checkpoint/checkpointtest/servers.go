@@ -119,7 +119,7 @@ func startS3(t *testing.T) Server {
 		t.Setenv(name, value)
 	}
 	return func(t testing.TB, key string) checkpoint.Store {
-		s, err := s3.New(parse(t, "s3://bucket/"+key+"?region=us-east-1&endpoint="+url.QueryEscape("http://"+addr)))
+		s, err := s3.New(parse(t, "s3://bucket/"+key+"?region=us-east-1&endpoint="+url.QueryEscape("http://"+addr)), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -136,7 +136,7 @@ func startGCS(t *testing.T) Server {
 	must(t, err)
 	must(t, resp.Body.Close())
 	return func(t testing.TB, key string) checkpoint.Store {
-		s, err := gcs.New(parse(t, "gs://bucket/"+key), addr)
+		s, err := gcs.New(parse(t, "gs://bucket/"+key), addr, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -153,7 +153,7 @@ func startAzure(t *testing.T) Server {
 	makeContainer(t, "http://"+addr, secret)
 	return func(t testing.TB, key string) checkpoint.Store {
 		loc := parse(t, "azblob://container/"+key+"?endpoint="+url.QueryEscape("http://"+addr+"/test"))
-		s, err := azure.New(loc, azure.Environment{Account: "test", Key: secret})
+		s, err := azure.New(loc, azure.Environment{Account: "test", Key: secret}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

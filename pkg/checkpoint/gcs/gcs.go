@@ -21,6 +21,7 @@ import (
 
 	"sf2loki/pkg/checkpoint"
 	"sf2loki/pkg/checkpoint/object"
+	"sf2loki/pkg/secret"
 	"sf2loki/pkg/sysexits"
 )
 
@@ -33,24 +34,26 @@ const (
 
 // New returns the store at loc, gs://bucket/object. emulator, when it is not
 // empty, is where another server than Google's is, as STORAGE_EMULATOR_HOST
-// names it; it is asked without credentials. Nothing is asked yet.
-func New(loc checkpoint.Location, emulator string) (checkpoint.Store, error) {
+// names it; it is asked without credentials. Nothing is asked yet; secrets learns
+// what requests prove themselves with.
+func New(loc checkpoint.Location, emulator string, secrets *secret.Set) (checkpoint.Store, error) {
 	name, key, _, err := object.Parse(loc, "BUCKET/OBJECT")
 	if err != nil {
 		return nil, err
 	}
-	b := &bucket{name: name, base: service}
+	b := &bucket{name: name, base: service, secrets: secrets}
 	if emulator != "" {
 		if !strings.Contains(emulator, "://") {
 			emulator = "http://" + emulator
 		}
-		b.base, b.made = strings.TrimRight(emulator, "/"), object.Client(nil)
+		b.base, b.made = strings.TrimRight(emulator, "/"), object.Client(nil, secrets)
 	}
 	return object.New(loc.String(), b, key), nil
 }
 
 type bucket struct {
 	name, base string
+	secrets    *secret.Set
 
 	mu   sync.Mutex
 	made *http.Client
@@ -156,12 +159,12 @@ func (b *bucket) client() (*http.Client, error) {
 		return b.made, nil
 	}
 	// The token source outlives this call, so it gets no context that ends.
-	ctx := context.WithValue(context.Background(), oauth2.HTTPClient, object.Client(nil))
+	ctx := context.WithValue(context.Background(), oauth2.HTTPClient, object.Client(nil, b.secrets))
 	cred, err := google.FindDefaultCredentials(ctx, scope)
 	if err != nil {
 		return nil, sysexits.Errorf(sysexits.NoPerm, "no credentials for the bucket %s: %w", b.name, err)
 	}
-	b.made = object.Client(nil)
+	b.made = object.Client(nil, b.secrets)
 	b.made.Transport = &oauth2.Transport{Source: cred.TokenSource, Base: b.made.Transport}
 	return b.made, nil
 }

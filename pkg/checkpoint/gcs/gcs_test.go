@@ -21,7 +21,7 @@ func store(t testing.TB, text, emulator string) checkpoint.Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := gcs.New(loc, emulator)
+	s, err := gcs.New(loc, emulator, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

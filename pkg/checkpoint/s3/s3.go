@@ -20,10 +20,13 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/smithy-go"
 	"github.com/aws/smithy-go/logging"
+	"github.com/aws/smithy-go/middleware"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"sf2loki/pkg/backoff"
 	"sf2loki/pkg/checkpoint"
 	"sf2loki/pkg/checkpoint/object"
+	"sf2loki/pkg/secret"
 	"sf2loki/pkg/sysexits"
 )
 
@@ -35,13 +38,13 @@ type Store struct{ *object.Store }
 func (Store) Sequenced() {}
 
 // New returns the store at loc, s3://bucket/key?region=&endpoint=. Nothing is
-// asked yet.
-func New(loc checkpoint.Location) (checkpoint.Store, error) {
+// asked yet; secrets learns what requests prove themselves with.
+func New(loc checkpoint.Location, secrets *secret.Set) (checkpoint.Store, error) {
 	name, key, query, err := object.Parse(loc, "BUCKET/KEY?region=REGION&endpoint=URL", "region", "endpoint")
 	if err != nil {
 		return nil, err
 	}
-	b := &bucket{name: name, region: query.Get("region"), endpoint: query.Get("endpoint")}
+	b := &bucket{name: name, region: query.Get("region"), endpoint: query.Get("endpoint"), secrets: secrets}
 	if e := b.endpoint; e != "" && !strings.HasPrefix(e, "http://") && !strings.HasPrefix(e, "https://") {
 		return nil, sysexits.Errorf(sysexits.Config, "store %s: the endpoint is not a URL", loc)
 	}
@@ -50,6 +53,7 @@ func New(loc checkpoint.Location) (checkpoint.Store, error) {
 
 type bucket struct {
 	name, region, endpoint string
+	secrets                *secret.Set
 
 	mu   sync.Mutex
 	made *s3.Client
@@ -133,6 +137,7 @@ func (b *bucket) client(ctx context.Context) (*s3.Client, error) {
 		return b.made, nil
 	}
 	options := []func(*config.LoadOptions) error{
+		config.WithAPIOptions([]func(*middleware.Stack) error{b.learn}), // the token services' too
 		config.WithRetryer(func() aws.Retryer { return aws.NopRetryer{} }),
 		config.WithHTTPClient(awshttp.NewBuildableClient().WithDialerOptions(func(d *net.Dialer) { d.Timeout = 5 * time.Second })),
 	}
@@ -153,7 +158,7 @@ func (b *bucket) client(ctx context.Context) (*s3.Client, error) {
 		// The library's own client takes the same, with AWS_CA_BUNDLE in it, but
 		// follows redirects and reads refusals whole.
 		if c, ok := cfg.HTTPClient.(*awshttp.BuildableClient); ok {
-			o.HTTPClient = object.Client(c.GetTransport())
+			o.HTTPClient = object.Client(c.GetTransport(), b.secrets)
 		}
 		o.Logger = logging.Nop{} // it would write on standard error by itself
 		if b.endpoint != "" {
@@ -164,6 +169,22 @@ func (b *bucket) client(ctx context.Context) (*s3.Client, error) {
 		o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
 	})
 	return b.made, nil
+}
+
+// learn has secrets see each request as it is sent.
+func (b *bucket) learn(stack *middleware.Stack) error {
+	return stack.Deserialize.Add(middleware.DeserializeMiddlewareFunc("Secrets",
+		func(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (middleware.DeserializeOutput, middleware.Metadata, error) {
+			if r, ok := in.Request.(*smithyhttp.Request); ok && r.IsStreamSeekable() {
+				b.secrets.Learn(r.Header, r.URL, r.GetStream())
+				if err := r.RewindStream(); err != nil {
+					return middleware.DeserializeOutput{}, middleware.Metadata{}, err
+				}
+			} else if ok {
+				b.secrets.Learn(r.Header, r.URL, http.NoBody)
+			}
+			return next.HandleDeserialize(ctx, in)
+		}), middleware.After)
 }
 
 func generation(etag *string) checkpoint.Generation {

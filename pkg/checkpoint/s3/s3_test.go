@@ -30,7 +30,7 @@ func store(t testing.TB, text string) checkpoint.Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := s3.New(loc)
+	s, err := s3.New(loc, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

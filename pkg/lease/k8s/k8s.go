@@ -25,6 +25,7 @@ import (
 	"sf2loki/pkg/checkpoint"
 	"sf2loki/pkg/httpguard"
 	"sf2loki/pkg/lease"
+	"sf2loki/pkg/secret"
 	"sf2loki/pkg/sysexits"
 )
 
@@ -50,8 +51,17 @@ type Backend struct {
 	last   *coordinationv1.Lease // as it was last read or written
 }
 
-// New returns the lease at loc, k8s://namespace/name. Nothing is asked yet.
-func New(loc checkpoint.Location) (*Backend, error) { return newBackend(loc, usualConfig) }
+// New returns the lease at loc, k8s://namespace/name. Nothing is asked yet;
+// secrets learns what requests prove themselves with.
+func New(loc checkpoint.Location, secrets *secret.Set) (*Backend, error) {
+	return newBackend(loc, func() (*rest.Config, error) {
+		config, err := usualConfig()
+		if err == nil {
+			config.Wrap(secrets.Transport)
+		}
+		return config, err
+	})
+}
 
 func newBackend(loc checkpoint.Location, config func() (*rest.Config, error)) (*Backend, error) {
 	name := strings.TrimPrefix(loc.URL.Path, "/")

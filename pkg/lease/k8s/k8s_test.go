@@ -200,20 +200,20 @@ func TestUsualConfiguration(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config")
 	must(t, os.WriteFile(path, s.Config("x"), 0o600))
 	t.Setenv("KUBECONFIG", path)
-	b, err := New(location(t, "k8s://lanes/emea"))
+	b, err := New(location(t, "k8s://lanes/emea"), nil)
 	must(t, err)
 	if _, _, err := b.Read(t.Context()); !errors.Is(err, checkpoint.ErrNotFound) {
 		t.Errorf("with a configuration: %v", err)
 	}
 	t.Setenv("KUBECONFIG", path+".none")
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
-	b, err = New(location(t, "k8s://lanes/emea"))
+	b, err = New(location(t, "k8s://lanes/emea"), nil)
 	must(t, err)
 	if _, _, err := b.Read(t.Context()); sysexits.Of(err) != sysexits.Config {
 		t.Errorf("without one: %v", err)
 	}
 	for _, text := range []string{"k8s://lanes", "k8s://lanes/", "k8s://lanes/a/b", "k8s:///a", "k8s://lanes/a?x=1"} {
-		if _, err := New(location(t, text)); sysexits.Of(err) != sysexits.Config {
+		if _, err := New(location(t, text), nil); sysexits.Of(err) != sysexits.Config {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
