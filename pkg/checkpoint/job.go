@@ -311,6 +311,9 @@ func (j *Job) stop() {
 
 func (j *Job) total(k Key) *Totals {
 	k.Org, k.Lane, k.Window = "", "", "" // a row of the report has a source and an event type
+	if k.Source == SourceELF {
+		k.Object = EventType(k.Object)
+	}
 	t, ok := j.totals[k]
 	if !ok {
 		t = &Totals{Source: k.Source, Object: k.Object}
