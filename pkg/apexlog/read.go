@@ -362,7 +362,7 @@ func (m *rowMaker) read(raw json.RawMessage) (entry, error) {
 	l.time = feed.Millis(l.time)
 	l.key = feed.KeyOf([]byte(l.id))
 	length, _ := strconv.ParseFloat(string(m.row.Text("LogLength")), 64)
-	l.length = int64(length)
+	l.length = feed.Count(length)
 	return l, nil
 }
 

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
-	"time"
 )
 
 func TestAppendTwice(t *testing.T) {
@@ -63,24 +62,6 @@ func FuzzLine(f *testing.F) {
 		}
 		if got["A"] != valid(a) || got[`B"\`] != valid(b) || len(got) != 2 {
 			t.Fatalf("%q and %q became %q", a, b, got)
-		}
-	})
-}
-
-// FuzzPosition reads any stored value without harm, and its own as they were.
-func FuzzPosition(f *testing.F) {
-	f.Add(`{"v":1,"org":"o","created":"2026-07-01T10:00:00.000Z","id":"0ATxx0000000001AAA","len":5,"order":1,"rows":2,"failing":{"id":"0AT","since":"2026-07-01T10:00:00Z"}}`)
-	f.Add(`{"ids": [["0AT1", "2026-06-30T01:00:00.000+0000"], "0ATlegacy"], "last_created": "2026-06-30T01:00:00.000+0000"}`)
-	f.Add(`2026-07-01`)
-	f.Fuzz(func(t *testing.T, text string) {
-		p, err := parsePosition(text, "")
-		if err != nil || p.done != nil || p.created.Year() < 1 || p.created.Year() > 9999 {
-			return
-		}
-		again, err := parsePosition(string(p.token("")), "")
-		p.created = p.created.Truncate(time.Millisecond)
-		if err != nil || !again.created.Equal(p.created) || again.id != p.id || again.rows != p.rows || again.failing.ID != p.failing.ID {
-			t.Fatalf("%q became %s: %v", text, p.token(""), err)
 		}
 	})
 }

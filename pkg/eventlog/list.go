@@ -1,6 +1,7 @@
 package eventlog
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -44,19 +45,19 @@ func parseFile(raw json.RawMessage) (File, error) {
 		Sequence      float64
 	}
 	if err := json.Unmarshal(raw, &r); err != nil {
-		return File{}, fmt.Errorf("a record of the listing: %w", err)
+		return File{}, fmt.Errorf("a record of the listing: %.200v", err)
 	}
 	if !validID(r.ID) {
 		return File{}, fmt.Errorf("a record of the listing: %.40q is no Id", r.ID)
 	}
-	f := File{ID: r.ID, EventType: r.EventType, Interval: r.Interval, Length: int64(r.LogFileLength), Sequence: int(r.Sequence)}
+	f := File{ID: r.ID, EventType: r.EventType, Interval: r.Interval, Length: feed.Count(r.LogFileLength), Sequence: int(feed.Count(r.Sequence))}
 	var err1, err2 error
 	f.Created, err1 = salesforce.ParseTime(r.CreatedDate)
 	if r.LogDate != "" {
 		f.LogDate, err2 = salesforce.ParseTime(r.LogDate)
 	}
-	if err := errors.Join(err1, err2); err != nil {
-		return File{}, fmt.Errorf("a record of the listing, %s: %w", r.ID, err)
+	if err := cmp.Or(err1, err2); err != nil {
+		return File{}, fmt.Errorf("a record of the listing, %s: %.200v", r.ID, err)
 	}
 	return f, nil
 }

@@ -97,7 +97,7 @@ func parsePosition(text, org string) (position, error) {
 	}
 	var t token
 	if err := json.Unmarshal([]byte(text), &t); err != nil {
-		return p, feed.Uselessf("%.80q: %v", text, err)
+		return p, feed.Uselessf("%.80q: %.200v", text, err)
 	}
 	if err := feed.CheckOrg(t.Org, org); err != nil {
 		return p, err
@@ -191,7 +191,7 @@ func parseFilePosition(text string) (filePosition, error) {
 		return p, err
 	}
 	if err := json.Unmarshal([]byte(text), &p); err != nil {
-		return filePosition{}, feed.Uselessf("%.80q: %v", text, err)
+		return filePosition{}, feed.Uselessf("%.80q: %.200v", text, err)
 	}
 	return p, nil
 }

@@ -138,7 +138,7 @@ func CheckVersion(raw json.RawMessage, known int) error {
 // unknown.
 func CheckOrg(of, this string) error {
 	if of != "" && this != "" && of != this {
-		return sysexits.Errorf(sysexits.Config, "the position is of org %s, this is %s", of, this)
+		return sysexits.Errorf(sysexits.Config, "the position is of org %.40q, this is %s", of, this)
 	}
 	return nil
 }
@@ -146,7 +146,7 @@ func CheckOrg(of, this string) error {
 func parseToken(text, org string) (Position, error) {
 	var t token
 	if err := json.Unmarshal([]byte(text), &t); err != nil {
-		return Position{}, Uselessf("%.80q: %v", text, err)
+		return Position{}, Uselessf("%.80q: %.200v", text, err)
 	}
 	if err := CheckOrg(t.Org, org); err != nil {
 		return Position{}, err

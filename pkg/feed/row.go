@@ -89,6 +89,14 @@ func (r *Row) Cell(i int) []byte {
 	return appendUnescaped(make([]byte, 0, len(v)), v)
 }
 
+// Count is a number of an answer as a count of bytes, say: 0 when it can be none.
+func Count(n float64) int64 {
+	if n >= 0 && n < 1<<63 {
+		return int64(n)
+	}
+	return 0
+}
+
 // Text is the Cell of the column of that name.
 func (r *Row) Text(name string) []byte { return r.Cell(r.Index(name)) }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"sf2loki/pkg/feed"
 	"sf2loki/pkg/pubsub/eventbus"
 	"sf2loki/pkg/record"
 	"sf2loki/pkg/sysexits"
@@ -78,13 +79,8 @@ func (t *tokens) of(id []byte, last int64) []byte {
 	return append(t.buf, `\"}`...)
 }
 
-// badPosition is a stored value that is no position.
-type badPosition struct{ text string }
-
-func (e *badPosition) Error() string { return e.text }
-
 // parsePosition reads a stored value: a token of this release, a bare id of
-// the existing daemon, or the name of a preset. A *badPosition is one that can
+// the existing daemon, or the name of a preset. One that is feed.IsUseless can
 // be done without; any other error is one that nothing may be built on.
 func parsePosition(text, org string) (position, error) {
 	text = strings.TrimSpace(text)
@@ -92,26 +88,24 @@ func parsePosition(text, org string) (position, error) {
 	case string(Earliest), string(Latest):
 		return position{preset: Preset(text)}, nil
 	case "-1", "-2":
-		return position{}, &badPosition{fmt.Sprintf("%s is of another API; here it is called %s", text, map[string]Preset{"-1": Latest, "-2": Earliest}[text])}
+		return position{}, feed.Uselessf("%s is of another API; here it is called %s", text, map[string]Preset{"-1": Latest, "-2": Earliest}[text])
 	}
 	if !strings.HasPrefix(text, "{") {
 		return parseID(text)
 	}
-	var version struct{ V *json.Number }
+	var version struct{ V json.RawMessage }
 	if err := json.Unmarshal([]byte(text), &version); err != nil || version.V == nil {
-		return position{}, &badPosition{fmt.Sprintf("%.80q is no position", text)}
+		return position{}, feed.Uselessf("%.80q is no position", text)
 	}
-	if n, err := version.V.Int64(); err != nil || n < 1 {
-		return position{}, &badPosition{fmt.Sprintf("version %.20s is none", version.V)}
-	} else if n > tokenVersion {
-		return position{}, sysexits.Errorf(sysexits.Config, "the position has version %d, this release knows %d: a newer one wrote it", n, tokenVersion)
+	if err := feed.CheckVersion(version.V, tokenVersion); err != nil {
+		return position{}, err
 	}
 	var t token
 	if err := json.Unmarshal([]byte(text), &t); err != nil {
-		return position{}, &badPosition{fmt.Sprintf("%.80q: %v", text, err)}
+		return position{}, feed.Uselessf("%.80q: %.200v", text, err)
 	}
-	if t.Org != "" && org != "" && t.Org != org {
-		return position{}, sysexits.Errorf(sysexits.Config, "the position is of org %s, this is %s", t.Org, org)
+	if err := feed.CheckOrg(t.Org, org); err != nil {
+		return position{}, err
 	}
 	p, err := parseID(t.ID)
 	if ns, errTime := record.ParseTime([]byte(t.TS)); errTime == nil {
@@ -123,7 +117,7 @@ func parsePosition(text, org string) (position, error) {
 func parseID(text string) (position, error) {
 	id, err := base64.StdEncoding.DecodeString(text)
 	if err != nil || len(id) == 0 {
-		return position{}, &badPosition{fmt.Sprintf("%.80q is no replay id in base64", text)}
+		return position{}, feed.Uselessf("%.80q is no replay id in base64", text)
 	}
 	return position{id: id}, nil
 }
@@ -138,12 +132,12 @@ func (s *Source) start(topic string) (position, error) {
 		return position{preset: s.cfg.Replay, cause: "no position is stored"}, nil
 	}
 	p, err := parsePosition(value, s.cfg.OrgID)
-	if bad, ok := err.(*badPosition); ok {
+	if feed.IsUseless(err) {
 		s.stats.Change(func(t *tally.Totals) { t.LoadErrors++ })
 		if s.cfg.Lost == LostFail {
 			return p, sysexits.Errorf(sysexits.Config, "topic %s: the stored position cannot be used: %w", topic, err)
 		}
-		s.log.Error("the stored position cannot be used", "topic", topic, "err", bad, "from", s.cfg.Lost)
+		s.log.Error("the stored position cannot be used", "topic", topic, "err", err, "from", s.cfg.Lost)
 		return position{preset: Preset(s.cfg.Lost), cause: "the stored position cannot be used"}, nil
 	}
 	if err != nil {

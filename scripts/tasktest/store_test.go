@@ -52,7 +52,7 @@ func refreshed(b *bench, blocks []string) {
 	b.sh(0, live)
 	// The document of the org as it was: of another id.
 	b.sh(0, `sed -i "s/$(cut -c 1-15 org/org-id)/00Dxx0000009zzz/" /var/lib/sf2loki/prod.json`)
-	b.sh(78, live, "the position is of org 00Dxx0000009zzz")
+	b.sh(78, live, "the position is of org \"00Dxx0000009zzz")
 	b.sh(0, blocks[0])
 	b.sh(0, live)
 	b.holds(`{event_type="Login"}`, b.rows("Login"))
