@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"unicode"
 
 	"sf2loki/pkg/sysexits"
 )
@@ -174,9 +175,9 @@ func jsonComplaint(body []byte) (complaint, bool) {
 	}
 	e := list[0]
 	if e.Error != "" {
-		return complaint{code: e.Error, message: clip(e.Description)}, true
+		return complaint{code: clip(e.Error), message: clip(e.Description)}, true
 	}
-	return complaint{code: e.ErrorCode, message: clip(e.Message)}, e.ErrorCode != ""
+	return complaint{code: clip(e.ErrorCode), message: clip(e.Message)}, e.ErrorCode != ""
 }
 
 func xmlComplaint(body []byte) (complaint, bool) {
@@ -189,12 +190,13 @@ func xmlComplaint(body []byte) (complaint, bool) {
 	if xml.Unmarshal(body, &doc) != nil || len(doc.Errors) == 0 {
 		return complaint{}, false
 	}
-	return complaint{code: doc.Errors[0].Code, message: clip(doc.Errors[0].Message)}, doc.Errors[0].Code != ""
+	return complaint{code: clip(doc.Errors[0].Code), message: clip(doc.Errors[0].Message)}, doc.Errors[0].Code != ""
 }
 
-// clip makes one short line of a message that may hold several.
+// clip makes one short line of a text that may hold anything.
 func clip(s string) string {
-	s = strings.Join(strings.Fields(s), " ")
+	words := strings.FieldsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) })
+	s = strings.ToValidUTF8(strings.Join(words, " "), "\ufffd")
 	if len(s) > maxMessage {
 		s = strings.ToValidUTF8(s[:maxMessage], "") + "..."
 	}

@@ -10,11 +10,11 @@ import (
 // that do not know case.
 func ID18(id string) (string, error) {
 	if len(id) != 15 && len(id) != 18 {
-		return "", fmt.Errorf("id %q: want 15 or 18 characters", id)
+		return "", fmt.Errorf("id %.80q: want 15 or 18 characters", id)
 	}
 	for _, c := range []byte(id) {
 		if !(c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z') {
-			return "", fmt.Errorf("id %q: want letters and digits only", id)
+			return "", fmt.Errorf("id %.80q: want letters and digits only", id)
 		}
 	}
 	const suffix = "ABCDEFGHIJKLMNOPQRSTUVWXYZ012345"
@@ -29,7 +29,7 @@ func ID18(id string) (string, error) {
 		long = append(long, suffix[bits])
 	}
 	if len(id) == 18 && !strings.EqualFold(string(long[15:]), id[15:]) {
-		return "", fmt.Errorf("id %q: the last three characters do not fit the rest", id)
+		return "", fmt.Errorf("id %.80q: the last three characters do not fit the rest", id)
 	}
 	return string(long), nil
 }
@@ -41,7 +41,7 @@ func OrgID(id string) (string, error) {
 		return "", fmt.Errorf("org %w", err)
 	}
 	if !strings.HasPrefix(long, "00D") {
-		return "", fmt.Errorf("org id %q: want one that begins with 00D", id)
+		return "", fmt.Errorf("org id %.80q: want one that begins with 00D", id)
 	}
 	return long, nil
 }

@@ -65,7 +65,7 @@ func parseUsage(header string) (used, limit int64, ok bool) {
 		}
 		used, err1 := strconv.ParseInt(strings.TrimSpace(a), 10, 64)
 		limit, err2 := strconv.ParseInt(strings.TrimSpace(b), 10, 64)
-		return used, limit, err1 == nil && err2 == nil && limit > 0
+		return used, limit, err1 == nil && err2 == nil && used >= 0 && limit > 0
 	}
 	return 0, 0, false
 }
