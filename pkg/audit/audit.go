@@ -133,16 +133,18 @@ type auditor struct {
 	in       *Inputs
 	rows     map[[2]string]*Row
 	report   *Report
-	ofFile   map[string][]*letter // of listed files
-	lostOf   map[string]int64     // dropped of listed files, by runs that were cut off
-	passed   map[runKey]*cover    // by runs, of sources without files
-	captured []*letter            // that stand for entries of the window
+	ofFile   map[string][]*letter  // of listed files
+	origins  map[string]int64      // letters of what is not listed, by origin
+	times    map[[2]string][]int64 // the same by source and event type: their times, sorted
+	lostOf   map[string]int64      // dropped of listed files, by runs that were cut off
+	passed   map[runKey]*cover     // by runs, of sources without files
+	captured []*letter             // that stand for entries of the window
 }
 
 // Join joins what the inputs say.
 func Join(cfg Config, in *Inputs) *Report {
 	a := &auditor{
-		cfg: cfg, in: in, rows: map[[2]string]*Row{}, ofFile: map[string][]*letter{}, lostOf: map[string]int64{},
+		cfg: cfg, in: in, rows: map[[2]string]*Row{}, ofFile: map[string][]*letter{}, origins: map[string]int64{}, times: map[[2]string][]int64{}, lostOf: map[string]int64{},
 		report: &Report{Version: 1, MadeAt: cfg.Now.UTC(), Since: cfg.Since, Until: cfg.Until, Inputs: in.Read,
 			Rows: []*Row{}, Findings: []Finding{}},
 	}

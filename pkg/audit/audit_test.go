@@ -167,6 +167,58 @@ func TestLetters(t *testing.T) {
 	}
 }
 
+// pageOf is the account of a page of rows, by a run.
+func pageOf(key, run, rest string) string {
+	return fmt.Sprintf(`{"v":1,"at":"2026-07-01T20:00:00Z","run_id":%q,"checkpoint_key":%q,"account":{"origin":"LoginHistory 2026-07-01T10:00:00.000Z/2026-07-01T11:00:00.000Z","event_type":"LoginHistory",%s}}`+"\n", run, key, rest)
+}
+
+// What becomes of rows that no file lists is checked by their accounts, by org,
+// and letters of the refused ones have to be somewhere.
+func TestPages(t *testing.T) {
+	const key = "eventlog_objects:LoginHistory"
+	whole := pageOf("org=a:"+key, "s", `"rows":5,"delivered":5`)
+	refused := pageOf("org=a:"+key, "r", `"rows":5,"delivered":2,"rejected":3`)
+	for _, tt := range []struct {
+		name, ledger string
+		letters      []string // their times; nil: there is no spool
+		want         string
+	}{
+		{"whole", whole, nil, ""},
+		{"another run has passed over them", pageOf("org=a:"+key, "r", `"rows":5,"delivered":3,"dropped":2`) + whole, nil, ""},
+		{"one of another org", pageOf("org=b:"+key, "r", `"rows":5,"delivered":3,"dropped":2`) + whole, nil, "dropped 2"},
+		{"refused, and nobody looks for letters", refused, nil, "dead letters wait 3"},
+		{"letters are there", refused, []string{"10:00:00", "10:59:59.999", "11:00:00"}, "dead letters wait 3"},
+		{"letters of another time", refused, []string{"09:59:59.999", "10:59:59", "11:00:00.001"}, "dead letters wait 3, dead letters lost 2"},
+		{"all letters are lost", refused, []string{}, "dead letters lost 3"},
+		{"all were delivered since", refused + whole, []string{}, ""},
+		{"some were refused again", refused + pageOf("org=a:"+key, "s", `"rows":5,"delivered":4,"rejected":1`), []string{"10:30:00"}, "dead letters wait 1, dead letters lost 2"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			in := NewInputs()
+			if err := in.Ledger("ledger", strings.NewReader(tt.ledger)); err != nil {
+				t.Fatal(err)
+			}
+			in.hasSpool = tt.letters != nil
+			for i, at := range tt.letters {
+				when, err := time.Parse(time.RFC3339, "2026-07-01T"+at+"Z")
+				if err != nil {
+					t.Fatal(err)
+				}
+				in.letters[fmt.Sprint(i)] = &letter{"id", "eventlog_objects", "LoginHistory", when.UnixNano(), spool.New, "too_old"}
+			}
+			r := Join(Config{Now: now, Commands: Commands{Ledger: "l"}}, in)
+			if got := kindsOf(r); got != tt.want {
+				t.Errorf("found %q, want %q: %+v", got, tt.want, r.Findings)
+			}
+			for _, f := range r.Findings {
+				if f.File != "" && !strings.HasPrefix(f.Command, "sf-pull objects --since 2026-07-01T10:00:00Z --until 2026-07-01T11:00:00.001Z --object LoginHistory --org ") {
+					t.Errorf("%s: the command is %s", f.Kind, f.Command)
+				}
+			}
+		})
+	}
+}
+
 // What is no input is refused.
 func TestInputs(t *testing.T) {
 	for _, tt := range []struct {

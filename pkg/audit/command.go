@@ -58,9 +58,17 @@ func (c *Commands) pullOther(p *pass, since, until time.Time) string {
 		}
 		return c.pull(p.EventType, "", since, until)
 	case checkpoint.SourceObjects:
-		return c.pipeline("sf-pull objects", " --object "+quote(p.EventType), since, until)
+		return c.pipeline("sf-pull objects", " --object "+quote(p.EventType)+c.org(p), since, until)
 	case checkpoint.SourceApexLog:
-		return c.pipeline("sf-pull apexlog", "", since, until)
+		return c.pipeline("sf-pull apexlog", c.org(p), since, until)
+	}
+	return ""
+}
+
+// org names whose rows are meant, where the command does not know already.
+func (c *Commands) org(p *pass) string {
+	if org := p.org(); org != "" && c.Pull == "" {
+		return " --org " + quote(org)
 	}
 	return ""
 }

@@ -3,6 +3,8 @@ package audit
 import (
 	"strings"
 	"time"
+
+	"sf2loki/pkg/checkpoint"
 )
 
 // reach is the span of time that a pass over rows or logs tells of.
@@ -31,8 +33,10 @@ type runKey struct{ run, key string }
 // passed over all rows in their order.
 type cover struct {
 	reach
-	source, eventType string
-	lossy             bool
+	org, source, eventType string
+
+	lossy   bool
+	refused bool
 }
 
 // covers finds what runs have passed over, of sources that have no files.
@@ -47,7 +51,7 @@ func (a *auditor) covers() map[runKey]*cover {
 			}
 			c := covers[runKey{p.run, p.key}]
 			if c == nil {
-				c = &cover{reach: r, source: p.source, eventType: p.EventType}
+				c = &cover{reach: r, org: p.org(), source: p.source, eventType: p.EventType}
 				covers[runKey{p.run, p.key}] = c
 			}
 			if r.from.Before(c.from) {
@@ -56,7 +60,8 @@ func (a *auditor) covers() map[runKey]*cover {
 			if r.to.After(c.to) {
 				c.to = r.to
 			}
-			c.lossy = c.lossy || p.lossy()
+			refused, _ := p.fates()
+			c.lossy, c.refused = c.lossy || p.lossy(), c.refused || refused > 0
 		}
 	}
 	for i := range a.in.lost {
@@ -67,12 +72,16 @@ func (a *auditor) covers() map[runKey]*cover {
 	return covers
 }
 
-// mended tells whether a run without a loss has passed over all of a span.
-func (a *auditor) mended(source, eventType string, r reach) bool {
+// mended tells whether a run of the same org has passed over all of a span
+// without a loss; clean, whether nothing was refused either.
+func (a *auditor) mended(p *pass, r reach) (mended, clean bool) {
 	for _, c := range a.passed {
-		if !c.lossy && c.source == source && c.eventType == eventType && !c.from.After(r.from) && !c.to.Before(r.to) {
-			return true
+		if !c.lossy && c.org == p.org() && c.source == p.source && c.eventType == p.EventType && !c.from.After(r.from) && !c.to.Before(r.to) {
+			mended, clean = true, clean || !c.refused
 		}
 	}
-	return false
+	return mended, clean
 }
+
+// org is whose rows they are: rows of another one are other rows.
+func (p *pass) org() string { return checkpoint.ParseKey(p.key).Org }

@@ -13,12 +13,20 @@ import (
 	"sf2loki/pkg/spool"
 )
 
-// sortLetters finds the letters of each listed file.
+// sortLetters finds the letters of each listed file, and counts the others by
+// what tells whose they are.
 func (a *auditor) sortLetters() {
 	for _, l := range a.in.letters {
-		if a.in.listed[l.origin] {
+		switch key := [2]string{l.source, l.eventType}; {
+		case a.in.listed[l.origin]:
 			a.ofFile[l.origin] = append(a.ofFile[l.origin], l)
+		case l.reason != record.SourceGap:
+			a.origins[l.origin]++
+			a.times[key] = append(a.times[key], l.at)
 		}
+	}
+	for _, times := range a.times {
+		slices.Sort(times)
 	}
 }
 
@@ -51,26 +59,17 @@ func (a *auditor) file(f *file) {
 	row.Pulled++
 	add(row, p)
 	a.unsettled(p, a.hole(f))
-	about := func(kind Kind, n int64, text string) {
-		finding := a.hole(f)
-		finding.Kind, finding.Entries, finding.Text = kind, n, text
-		a.find(finding)
-	}
 	if f.Bytes > 0 && f.Bytes != p.Bytes {
-		about(Changed, 0, fmt.Sprintf("the file has %d bytes, %d were read", f.Bytes, p.Bytes))
+		finding := a.hole(f)
+		finding.Kind, finding.Text = Changed, fmt.Sprintf("the file has %d bytes, %d were read", f.Bytes, p.Bytes)
+		a.find(finding)
 	}
 	refused, _ := p.fates()
 	if refused == 0 && p.ResumedAfter == 0 {
 		return // whatever an earlier pass captured has been delivered since
 	}
 	captured := entries(letters)
-	if n := refused - int64(len(captured)); a.in.hasSpool && n > 0 {
-		about(LettersGone, n, fmt.Sprintf("%d entries were refused, and their dead letters are in no spool", n))
-	}
-	if !a.in.hasSpool && refused > 0 {
-		about(LettersWait, refused, fmt.Sprintf("%d entries were refused; no spool was given to look for their dead letters", refused))
-		return
-	}
+	a.lettersLost(a.hole(f), refused, refused-int64(len(captured)))
 	a.captured = append(a.captured, captured...)
 }
 
@@ -217,15 +216,47 @@ func (a *auditor) inWindow(t time.Time) bool {
 
 func (a *auditor) other(p *pass) {
 	since, until := a.cfg.Since, a.cfg.Until
+	refused, _ := p.fates()
+	lost := max(refused-a.lettersOf(p), 0)
 	if r, ok := reachOf(p.Origin); ok {
-		if p.lossy() && a.mended(p.source, p.EventType, r) {
+		if mended, clean := a.mended(p, r); p.lossy() && mended || lost > 0 && clean {
 			return // another pass over the same rows counts
 		}
 		since, until = r.window()
 	}
 	add(a.row(p.source, p.EventType), p)
-	a.unsettled(p, Finding{Verdict: Hole, Source: p.source, EventType: p.EventType, File: p.Origin,
-		Command: a.cfg.Commands.pullOther(p, since, until)})
+	f := Finding{Verdict: Hole, Source: p.source, EventType: p.EventType, File: p.Origin, Command: a.cfg.Commands.pullOther(p, since, until)}
+	a.unsettled(p, f)
+	a.lettersLost(f, refused, lost)
+}
+
+// lettersOf is how many letters there are of the rows of a pass over no listed
+// file: those of its origin, or of its span, and those without a time.
+func (a *auditor) lettersOf(p *pass) int64 {
+	r, ok := reachOf(p.Origin)
+	if !ok {
+		return a.origins[p.Origin]
+	}
+	times := a.times[[2]string{p.source, p.EventType}]
+	before := func(t int64) int {
+		n, _ := slices.BinarySearch(times, t)
+		return n
+	}
+	since, until := r.window()
+	return int64(before(until.UnixNano()) - before(since.UnixNano()) + before(1) - before(0))
+}
+
+// lettersLost tells, in a finding like f, of refused entries whose letters
+// cannot be looked at, as many as lost.
+func (a *auditor) lettersLost(f Finding, refused, lost int64) {
+	switch {
+	case !a.in.hasSpool && refused > 0:
+		f.Kind, f.Entries, f.Text = LettersWait, refused, fmt.Sprintf("%d entries were refused; no spool was given to look for their dead letters", refused)
+		a.find(f)
+	case a.in.hasSpool && lost > 0:
+		f.Kind, f.Entries, f.Text = LettersGone, lost, fmt.Sprintf("%d entries were refused, and their dead letters are in no spool", lost)
+		a.find(f)
+	}
 }
 
 // stray takes in the letters of the window that belong to no listed file.
@@ -260,11 +291,12 @@ func (a *auditor) losses() {
 				continue
 			}
 			day := at.UTC().Truncate(24 * time.Hour)
-			if a.mended(source, eventType, reach{day, at}) {
+			p := &pass{source: source, EventType: eventType, key: l.key}
+			if mended, _ := a.mended(p, reach{day, at}); mended {
 				continue
 			}
 			finding.LogDate = stamp(day)
-			finding.Command = a.cfg.Commands.pullOther(&pass{source: source, EventType: eventType}, day, day.Add(24*time.Hour))
+			finding.Command = a.cfg.Commands.pullOther(p, day, day.Add(24*time.Hour))
 		}
 		finding.Kind, finding.Entries = Dropped, l.Dropped
 		finding.Text = fmt.Sprintf("%d entries were refused and captured nowhere, by a run that was cut off", l.Dropped)

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,6 +21,7 @@ type site struct {
 	sf2loki string
 	day     time.Time
 	lanes   []string
+	mended  atomic.Bool // Loki takes what it did not take before
 }
 
 // newSite has the day before yesterday of two orgs, whose events are the same
@@ -30,8 +32,13 @@ func newSite(t *testing.T) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &site{bench: newBenchWith(t, lokitest.Config{Limits: lokitest.Plain}), sf2loki: "sh " + script,
-		day: time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, -2)}
+	s := &site{sf2loki: "sh " + script, day: time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, -2)}
+	s.bench = newBenchWith(t, lokitest.Config{Limits: lokitest.Plain, Refuse: func(e lokitest.Entry) string {
+		if strings.Contains(e.Line, "Poison") && !s.mended.Load() {
+			return "poison"
+		}
+		return ""
+	}})
 	for _, dir := range []string{"conf", "pages"} {
 		if err := os.MkdirAll(s.Path(dir), 0o700); err != nil {
 			t.Fatal(err)
@@ -47,8 +54,12 @@ func newSite(t *testing.T) *site {
 					func(f *sftest.LogFile) { f.Created = time.Now().Add(-3 * time.Hour) })
 			}
 		}
-		for n := range 30 {
-			org.Insert("LoginHistory", sftest.Row{"UserId": org.UserID, "LoginTime": s.day.Add(time.Duration(n) * time.Minute), "Status": "Success"})
+		for n := range 33 {
+			status := "Success"
+			if n%11 == 3 {
+				status = "Poison"
+			}
+			org.Insert("LoginHistory", sftest.Row{"UserId": org.UserID, "LoginTime": s.day.Add(time.Duration(n) * time.Minute), "Status": status})
 		}
 		key := s.Write(name+".pem", org.PrivateKeyPEM())
 		for lane, source := range map[string]string{
@@ -105,12 +116,14 @@ func (s *site) edit(name, script string) {
 // A hole of one lane of one org is found there and nowhere else, and the
 // command that the audit prints fills it.
 func TestAuditOfOrgs(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
-	// Each org's rows that Loki does not take are in its spool, and are replayed.
+	// The rows that Loki does not take are in the spools of their lanes, and are replayed.
 	_, holes, commands := s.holes()
-	if len(holes) != 4 || len(commands) != 4 {
+	if len(holes) != 6 || len(commands) != 6 {
 		t.Fatalf("holes %q", holes)
 	}
+	s.mended.Store(true)
 	for _, command := range commands {
 		s.OK(s.sf2loki + " " + command)
 	}
@@ -123,9 +136,8 @@ func TestAuditOfOrgs(t *testing.T) {
 	}{
 		{"a file without an account", "prod-files: hole: eventlogfile API", func() { s.edit("prod-files.ledger", `0,/"event_type":"API"/{/"event_type":"API"/d}`) }},
 		{"rows of a file without a fate", "test-files: hole: eventlogfile Login", func() { s.edit("test-files.ledger", `/"event_type":"Login"/{s/"delivered":18/"delivered":17/;:a;n;ba}`) }},
-		{"rows of a file dropped", "test-files: hole: eventlogfile API", func() { s.edit("test-files.ledger", `/"event_type":"API"/{s/"rejected":2,"dropped":0/"rejected":1,"dropped":1/;:a;n;ba}`) }},
-		{"rows of an object dropped", "prod-rows: hole: eventlog_objects LoginHistory", func() { s.edit("prod-rows.ledger", `s/"delivered":30,"rejected":0,"dropped":0/"delivered":27,"rejected":0,"dropped":3/`) }},
-		{"rows of an object without a fate", "test-rows: hole: eventlog_objects LoginHistory", func() { s.edit("test-rows.ledger", `s/"delivered":30/"delivered":29/`) }},
+		{"rows of an object without a fate", "prod-rows: hole: eventlog_objects LoginHistory", func() { s.edit("prod-rows.ledger", `s/"delivered":30/"delivered":29/`) }},
+		{"letters of an object lost", "test-rows: hole: eventlog_objects LoginHistory", func() { s.OK("rm test-rows.dead/*") }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.plant()
