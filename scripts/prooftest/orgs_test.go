@@ -135,7 +135,9 @@ func TestAuditOfOrgs(t *testing.T) {
 		plant      func()
 	}{
 		{"a file without an account", "prod-files: hole: eventlogfile API", func() { s.edit("prod-files.ledger", `0,/"event_type":"API"/{/"event_type":"API"/d}`) }},
-		{"rows of a file without a fate", "test-files: hole: eventlogfile Login", func() { s.edit("test-files.ledger", `/"event_type":"Login"/{s/"delivered":18/"delivered":17/;:a;n;ba}`) }},
+		{"rows of a file without a fate", "test-files: hole: eventlogfile Login", func() {
+			s.edit("test-files.ledger", `/"event_type":"Login"/{s/"delivered":18/"delivered":17/;:a;n;ba}`)
+		}},
 		{"rows of an object without a fate", "prod-rows: hole: eventlog_objects LoginHistory", func() { s.edit("prod-rows.ledger", `s/"delivered":30/"delivered":29/`) }},
 		{"letters of an object lost", "test-rows: hole: eventlog_objects LoginHistory", func() { s.OK("rm test-rows.dead/*") }},
 	} {
