@@ -50,7 +50,7 @@ func crontab(t *testing.T, text string) (env []string, jobs []job) {
 func TestCron(t *testing.T) {
 	b := newBench(t)
 	shipped, jobs := crontab(t, read(t, root+"/scripts/cron/sf2loki"))
-	if len(jobs) != 3 {
+	if len(jobs) != 4 {
 		t.Fatalf("%d jobs", len(jobs))
 	}
 	local := strings.NewReplacer("/var/lib/sf2loki", b.Dir, "/var/spool/sf2loki", b.Path("spool"), "/etc/sf2loki", b.Dir)
@@ -100,7 +100,12 @@ func TestCron(t *testing.T) {
 		t.Errorf("%d entries after the second pass", got)
 	}
 	must(t, os.MkdirAll(b.Path("spool/cron"), 0o700))
+	run(jobs[3])
 	run(jobs[2])
+	must(t, os.Truncate(b.Path("cron.ledger"), 0))
+	if out := b.sh(65, b.programs("v1.0.0"), local.Replace(jobs[2].command)); !strings.Contains(out, "not pulled") && !strings.Contains(out, "no account of the file") {
+		t.Errorf("the mail says %s", out)
+	}
 	// Beside a run that goes on, another one ends at once.
 	b.sh(75, b.programs("v1.0.0"), "exec 9>cron.lock; flock 9; "+local.Replace(jobs[0].command))
 }
