@@ -258,7 +258,7 @@ func countFiles(ctx context.Context, cfg *Config, interval string, get func(stri
 			Newest    string
 		}
 		if err := json.Unmarshal(raw, &row); err != nil || row.EventType == "" {
-			return &feed.OddAnswer{Text: fmt.Sprintf("ask which event log files the org has: an odd record: %.80s", raw)}
+			return &feed.OddAnswer{Text: fmt.Sprintf("ask which event log files the org has: an odd record: %.80q", raw)}
 		}
 		t := get(row.EventType)
 		if interval == "Hourly" {

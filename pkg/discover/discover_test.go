@@ -150,7 +150,7 @@ func TestRun(t *testing.T) {
 		},
 		{
 			name: "an odd record of files", kind: EventType, org: org{objectsPath: objects, files: []string{`[]`}},
-			err: "an odd record: []", code: sysexits.Software,
+			err: "an odd record: \"[]\"", code: sysexits.Software,
 		},
 		{
 			name: "files of both intervals, and types without any", kind: EventType,

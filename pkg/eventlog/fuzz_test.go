@@ -2,6 +2,7 @@ package eventlog
 
 import (
 	"encoding/json"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -79,6 +80,8 @@ func FuzzFile(f *testing.F) {
 	})
 }
 
+var stampForm = regexp.MustCompile(`^\d{14}(\.\d{0,9})?$`)
+
 // A stamp is the time that package time reads in it.
 func FuzzParseStamp(f *testing.F) {
 	for _, s := range []string{"20260701100000", "20260701100000.13", "20260701100000.123456789", "20260701100000.1234567890", "20240229000000.", "20230229000000", "20261301000000", "20260701240000", "19691231235959", "2026070110000", "20260701100000,5", "2026070110000a", ""} {
@@ -90,7 +93,7 @@ func FuzzParseStamp(f *testing.F) {
 		if ok && (err != nil || !want.Equal(time.Unix(0, got))) {
 			t.Fatalf("%q is %v, package time says %v, %v", text, time.Unix(0, got).UTC(), want, err)
 		}
-		if !ok && err == nil && want.Year() >= 1970 && want.Year() <= 2261 && len(text) < 25 && !strings.ContainsAny(string(text), ",") {
+		if !ok && err == nil && want.Year() >= 1970 && want.Year() <= 2261 && stampForm.Match(text) {
 			t.Fatalf("%q is no time, package time says %v", text, want)
 		}
 	})

@@ -200,7 +200,7 @@ func (l *listing) types(ctx context.Context, s selection) ([]string, error) {
 	err := l.run(ctx, &s, (*selection).discovery, func(raw json.RawMessage) error {
 		var r struct{ EventType string }
 		if err := json.Unmarshal(raw, &r); err != nil || !salesforce.IsName(r.EventType) {
-			return fmt.Errorf("a record of the event types: %.80s", raw)
+			return fmt.Errorf("a record of the event types: %.80q", raw)
 		}
 		names = append(names, r.EventType)
 		return nil

@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -41,6 +42,9 @@ func FuzzPosition(f *testing.F) {
 	})
 }
 
+// form leaves out what package time is lax about: hours of one digit, a comma.
+var form = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:?\d\d)$`)
+
 // A time is that of the slower way to read it, within what nanoseconds can say.
 func FuzzParseTime(f *testing.F) {
 	for _, s := range []string{
@@ -55,7 +59,7 @@ func FuzzParseTime(f *testing.F) {
 		if ok && (err != nil || !want.Equal(time.Unix(0, got))) {
 			t.Fatalf("%q is %v, package salesforce says %v, %v", text, time.Unix(0, got), want, err)
 		}
-		if !ok && err == nil && want.Year() > 1700 && want.Year() < 2200 && len(text) <= len("2026-07-01T10:00:00.123456789+0000") {
+		if !ok && err == nil && want.Year() > 1700 && want.Year() < 2200 && form.MatchString(text) {
 			t.Fatalf("%q is no time, package salesforce says %v", text, want)
 		}
 		if ok && (Millis(got)%1e6 != 0 || got-Millis(got) < 0 || got-Millis(got) >= 1e6) {

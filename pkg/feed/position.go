@@ -127,7 +127,7 @@ func CheckVersion(raw json.RawMessage, known int) error {
 	v, err := strconv.Atoi(string(raw))
 	switch {
 	case err != nil || v < 1:
-		return Uselessf("version %.20s is none", raw)
+		return Uselessf("version %.20q is none", raw)
 	case v > known:
 		return sysexits.Errorf(sysexits.Config, "the position has version %d, this release knows %d: a newer one wrote it", v, known)
 	}

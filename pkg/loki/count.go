@@ -99,13 +99,13 @@ func parseCounts(text []byte, hour time.Time) ([]Counted, error) {
 		return nil, err
 	}
 	if answer.Status != "success" || answer.Data.ResultType != "vector" {
-		return nil, fmt.Errorf("status %q, type %q", answer.Status, answer.Data.ResultType)
+		return nil, fmt.Errorf("status %.40q, type %.40q", answer.Status, answer.Data.ResultType)
 	}
 	var counts []Counted
 	for _, r := range answer.Data.Result {
 		number, _ := r.Value[1].(string)
 		n, err := strconv.ParseInt(number, 10, 64)
-		if err != nil {
+		if err != nil || n < 0 {
 			return nil, fmt.Errorf("the count %.40q", number)
 		}
 		counts = append(counts, Counted{r.Metric.Source, r.Metric.EventType, hour.UTC(), n})

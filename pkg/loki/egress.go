@@ -105,7 +105,7 @@ func (d *daily) add(n int64) bool {
 	if date := today(); d.count.Date != date {
 		d.count = dayCount{Date: date}
 	}
-	if d.count.Bytes > 0 && d.count.Bytes+n > d.cfg.DailyBytes {
+	if d.count.Bytes > 0 && d.count.Bytes > d.cfg.DailyBytes-n {
 		return false
 	}
 	d.count.Bytes += n
@@ -133,7 +133,7 @@ func (d *daily) update(n int64) (bool, error) {
 		return d.add(n), sysexits.Errorf(sysexits.Config, "the file of the daily budget %s holds something else and is left as it is", d.cfg.File)
 	}
 	var have dayCount
-	if json.Unmarshal(data, &have) == nil { // what is no count counts as none
+	if json.Unmarshal(data, &have) == nil && have.Bytes >= 0 { // what is no count counts as none
 		d.count = have
 	}
 	ok := d.add(n)
