@@ -10,7 +10,7 @@ import (
 
 const (
 	// window bounds how long one character can be in any form, in bytes.
-	window = 48
+	window = 64
 	// levels is how often a character may have been escaped.
 	levels = 3
 )
@@ -128,11 +128,17 @@ func unescapeBackslash(text string) (char string, n int) {
 			}
 		}
 		return string(r), 6
+	case strings.IndexByte(controls, c) >= 0:
+		i := strings.IndexByte(controls, c)
+		return "\b\f\n\r\t"[i : i+1], 2
 	case c > ' ' && c < utf8.RuneSelf && !alphanumeric(c):
 		return text[1:2], 2
 	}
 	return text[:1], 1
 }
+
+// controls are the letters that stand for control characters.
+const controls = "bfnrt"
 
 func alphanumeric(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z'

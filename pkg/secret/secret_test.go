@@ -215,7 +215,7 @@ func TestCost(t *testing.T) {
 	secrets := set(strings.Repeat("a", 500), strings.Repeat("ab+%", 200), strings.Repeat("&amp;", 100), planted)
 	start := time.Now()
 	for _, part := range []string{"a", "%", `\`, "&", "%25", "&amp;", `\u005c`, "&#37;25", "abababa+", planted, "ab+"} {
-		secrets.Hide(strings.Repeat(part, 64<<10/len(part)))
+		secrets.Hide(strings.Repeat(part, 16<<10/len(part)))
 	}
 	if d := time.Since(start); d > time.Minute {
 		t.Errorf("it took %v", d)
