@@ -187,7 +187,8 @@ func (c *Client) retryAfter(h http.Header) time.Duration {
 	if text == "" {
 		return 0
 	}
-	if n, err := strconv.ParseUint(text, 10, 64); err == nil || errors.Is(err, strconv.ErrRange) {
+	if strings.Trim(text, "0123456789") == "" {
+		n, _ := strconv.ParseUint(text, 10, 64) // too large a number becomes the largest
 		return time.Duration(min(n, uint64(c.maxRetryAfter/time.Second)+1)) * time.Second
 	}
 	at, err := http.ParseTime(text)

@@ -21,6 +21,7 @@ const tooLong = "longer than any record"
 // whole file, which cannot be read.
 type Damage struct {
 	Path   string
+	Nth    int64 // of the damages of the file, from 1
 	Line   int64
 	Offset int64
 	Torn   bool
@@ -65,13 +66,27 @@ func (d *Damage) Verdict() error {
 	return sysexits.Wrap(d.Code(), d)
 }
 
-// Say tells a person.
+// Say tells a person, unless enough was said of the file.
 func (d *Damage) Say(log *slog.Logger) {
 	if d.Err != nil {
 		log.Warn("file cannot be read and is left alone", "file", d.Path, "err", d.Err)
 		return
 	}
-	log.Warn("no record here", "file", d.Path, "line", d.Line, "offset", d.Offset, "what", d.Text)
+	if WorthTelling(d.Nth) {
+		log.Warn("no record here", "file", d.Path, "line", d.Line, "offset", d.Offset, "what", d.Text, "so_far", d.Nth)
+	}
+}
+
+// WorthTelling tells whether the nth of many that are alike is to be logged:
+// the first ten, the hundredth, the thousandth and so on.
+func WorthTelling(nth int64) bool {
+	if nth <= 10 {
+		return true
+	}
+	for nth%10 == 0 {
+		nth /= 10
+	}
+	return nth == 1
 }
 
 // unreadable is the error of a file that cannot be read: it says nothing of
@@ -94,6 +109,8 @@ type Reader struct {
 	offset int64 // in the file, of buf[start]
 	line   int64 // of buf[start]
 	ended  bool
+
+	damages int64 // so far
 }
 
 // NewReader returns a Reader of r; path stands in its errors.
@@ -193,9 +210,16 @@ func (s *Reader) give(l *Letter, n int) error {
 	return nil
 }
 
+// damage is one that begins here.
+func (s *Reader) damage(text string) *Damage {
+	s.damages++
+	return &Damage{Path: s.path, Nth: s.damages, Line: s.line, Offset: s.offset, Text: text}
+}
+
 // bad reports what stands before index end, and goes on behind it.
 func (s *Reader) bad(end int, torn bool, text string) error {
-	d := &Damage{Path: s.path, Line: s.line, Offset: s.offset, Torn: torn, Text: text}
+	d := s.damage(text)
+	d.Torn = torn
 	s.pass(end - s.start)
 	return d
 }
@@ -246,7 +270,7 @@ func (s *Reader) lineEnd(from int) (int, error) {
 
 // overlong passes over a line that is longer than any record.
 func (s *Reader) overlong() (int, error) {
-	d := &Damage{Path: s.path, Line: s.line, Offset: s.offset, Text: tooLong}
+	d := s.damage(tooLong)
 	for {
 		if i := bytes.IndexByte(s.buf[s.start:], '\n'); i >= 0 {
 			s.pass(i)

@@ -194,3 +194,21 @@ func TestText(t *testing.T) {
 		}
 	}
 }
+
+// However much of a file is no record, few lines say so.
+func TestDamageIsToldInFewLines(t *testing.T) {
+	log := new(testLog)
+	r := NewReader(strings.NewReader(strings.Repeat("hello\n", 12345)), "f")
+	for {
+		var l Letter
+		var d *Damage
+		if err := r.Next(&l); !errors.As(err, &d) {
+			break
+		}
+		d.Say(log.logger())
+	}
+	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+	if len(lines) != 10+3 || !strings.Contains(lines[0], " line=1 ") || !strings.Contains(lines[12], " line=10000 ") || !strings.Contains(lines[12], " so_far=10000") {
+		t.Errorf("%d lines:\n%s", len(lines), log)
+	}
+}

@@ -67,9 +67,7 @@ func all(from []source, log *slog.Logger) iter.Seq2[table.Row, error] {
 					return errStop
 				}
 				return nil
-			}, func(d *spool.Damage) {
-				log.Warn("no record here", "file", d.Path, "line", d.Line, "offset", d.Offset, "what", d.Text)
-			})
+			}, func(d *spool.Damage) { d.Say(log) })
 			if errors.Is(err, errStop) {
 				return
 			}

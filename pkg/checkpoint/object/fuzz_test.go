@@ -25,7 +25,7 @@ func FuzzParse(f *testing.F) {
 		if loc.String() != text || (loc.URL == nil || loc.Scheme == "file") != (loc.Path != "") || loc.URL == nil && loc.Path != text {
 			t.Fatalf("%q is %+v", text, loc)
 		}
-		if loc.URL == nil || loc.Scheme == "file" {
+		if loc.URL == nil || loc.Scheme == "file" || loc.Scheme == "" { // of no kind of store
 			return
 		}
 		bucket, key, query, err := object.Parse(loc, "BUCKET/KEY", "region", "endpoint")

@@ -56,6 +56,7 @@ type settler struct {
 	acksLost     bool
 	overdue      bool  // the command was told to end
 	warned       bool  // of something that is no acknowledgement: once is enough
+	unsent       int64 // acknowledgements of what was not sent
 	err          error // of our own: from here on nothing counts
 }
 
@@ -159,8 +160,8 @@ func (s *settler) take(e event) {
 		if s.err == nil {
 			s.err = s.takeLetter(e.letter)
 		}
-	case e.damage != nil:
-		s.Log.Warn("a dead letter of the command cannot be read", "offset", e.damage.Offset, "what", e.damage.Text)
+	case e.damage != nil && spool.WorthTelling(e.damage.Nth):
+		s.Log.Warn("a dead letter of the command cannot be read", "offset", e.damage.Offset, "what", e.damage.Text, "so_far", e.damage.Nth)
 	case e.acksLost:
 		s.acksLost = true
 	case e.acksEnd:
@@ -270,8 +271,9 @@ func (s *settler) keepStray(l *letter) error {
 			break
 		}
 	}
-	s.Log.Warn("a dead letter came that is none of the records sent", "reason", l.refusal.Reason, "id", l.id.String())
-	s.result.Stray++
+	if s.result.Stray++; spool.WorthTelling(s.result.Stray) {
+		s.Log.Warn("a dead letter came that is none of the records sent", "reason", l.refusal.Reason, "id", l.id.String(), "so_far", s.result.Stray)
+	}
 	if err := g.claim.KeepStray(l.raw); err != nil {
 		return err
 	}
@@ -321,7 +323,9 @@ func (s *settler) applyAck(a *record.Ack) error {
 	g := s.byKey[a.Key]
 	last, err := strconv.Atoi(a.Value)
 	if g == nil || err != nil {
-		s.Log.Warn("an acknowledgement for something that was not sent", "key", a.Key)
+		if s.unsent++; spool.WorthTelling(s.unsent) {
+			s.Log.Warn("an acknowledgement for something that was not sent", "key", a.Key, "so_far", s.unsent)
+		}
 		return nil
 	}
 	n := 0
