@@ -135,7 +135,7 @@ type auditor struct {
 	report   *Report
 	ofFile   map[string][]*letter  // of listed files
 	origins  map[string]int64      // letters of what is not listed, by origin
-	times    map[[2]string][]int64 // the same by source and event type: their times, sorted
+	times    map[[2]string][]int64 // the same by source and event type, or topic: their times, sorted
 	lostOf   map[string]int64      // dropped of listed files, by runs that were cut off
 	passed   map[runKey]*cover     // by runs, of sources without files
 	captured []*letter             // that stand for entries of the window

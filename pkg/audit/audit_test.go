@@ -172,6 +172,31 @@ func pageOf(key, run, rest string) string {
 	return fmt.Sprintf(`{"v":1,"at":"2026-07-01T20:00:00Z","run_id":%q,"checkpoint_key":%q,"account":{"origin":"LoginHistory 2026-07-01T10:00:00.000Z/2026-07-01T11:00:00.000Z","event_type":"LoginHistory",%s}}`+"\n", run, key, rest)
 }
 
+// An hour of a topic is checked by its account; no run mends what another has
+// lost.
+func TestTopics(t *testing.T) {
+	hour := func(run, rest string) string {
+		return fmt.Sprintf(`{"v":1,"at":"2026-07-01T20:00:00Z","run_id":%q,"checkpoint_key":"pubsub:/event/Orders__chn","account":{"origin":"/event/Orders__chn 2026-07-01T10:00:00.000Z/2026-07-01T10:59:00.000Z","event_type":"Orders__chn",%s}}`+"\n", run, rest)
+	}
+	for _, tt := range []struct{ name, ledger, want string }{
+		{"whole", hour("r", `"rows":5,"skipped_duplicate":1,"delivered":4`), "dead letters wait 1"},
+		{"lost on the way", hour("r", `"rows":5,"delivered":3`) + hour("s", `"rows":5,"delivered":5`), "dead letters wait 1, rows missing 2"},
+		{"one refused", hour("r", `"rows":5,"delivered":4,"rejected":1`), "dead letters wait 1"},
+		{"two refused", hour("r", `"rows":5,"delivered":3,"rejected":2`), "dead letters wait 1, dead letters lost 1"},
+	} {
+		in := NewInputs()
+		if err := in.Ledger("ledger", strings.NewReader(tt.ledger)); err != nil {
+			t.Fatal(err)
+		}
+		in.hasSpool = true
+		in.letters["1"] = &letter{"/event/Orders__chn", "pubsub", "Order__e", now.AddDate(0, 0, -1).Truncate(24 * time.Hour).Add(10*time.Hour + 30*time.Minute).UnixNano(), spool.New, "too_old"}
+		r := Join(Config{Now: now, Commands: Commands{Ledger: "l"}}, in)
+		if got := kindsOf(r); got != tt.want {
+			t.Errorf("%s: found %q, want %q: %+v", tt.name, got, tt.want, r.Findings)
+		}
+	}
+}
+
 // What becomes of rows that no file lists is checked by their accounts, by org,
 // and letters of the refused ones have to be somewhere.
 func TestPages(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -17,13 +18,16 @@ import (
 // what tells whose they are.
 func (a *auditor) sortLetters() {
 	for _, l := range a.in.letters {
-		switch key := [2]string{l.source, l.eventType}; {
-		case a.in.listed[l.origin]:
+		if a.in.listed[l.origin] {
 			a.ofFile[l.origin] = append(a.ofFile[l.origin], l)
-		case l.reason != record.SourceGap:
-			a.origins[l.origin]++
-			a.times[key] = append(a.times[key], l.at)
+			continue
 		}
+		of := [2]string{l.source, l.eventType}
+		if l.source == checkpoint.SourcePubsub {
+			of[1] = l.origin // its topic, which may be a channel of many event types
+		}
+		a.origins[l.origin]++
+		a.times[of] = append(a.times[of], l.at)
 	}
 	for _, times := range a.times {
 		slices.Sort(times)
@@ -69,7 +73,7 @@ func (a *auditor) file(f *file) {
 		return // whatever an earlier pass captured has been delivered since
 	}
 	captured := entries(letters)
-	a.lettersLost(a.hole(f), refused, refused-int64(len(captured)))
+	a.lettersLost(a.hole(f), refused, refused-int64(len(letters))) // a gap is refused as a row is
 	a.captured = append(a.captured, captured...)
 }
 
@@ -204,7 +208,7 @@ func (p *pass) when() time.Time {
 	if t, err := time.Parse(time.RFC3339, p.LogDate); err == nil {
 		return t
 	}
-	if r, ok := reachOf(p.Origin); ok && r.from.Before(r.to) {
+	if r, ok := reachOf(p.Origin); ok && r.from.Before(r.to) && r.to.Before(p.at) { // an event may be of any time
 		return r.to.Add(-time.Millisecond)
 	}
 	return p.at
@@ -237,7 +241,8 @@ func (a *auditor) lettersOf(p *pass) int64 {
 	if !ok {
 		return a.origins[p.Origin]
 	}
-	times := a.times[[2]string{p.source, p.EventType}]
+	name, _, _ := strings.Cut(p.Origin, " ")
+	times := a.times[[2]string{p.source, name}]
 	before := func(t int64) int {
 		n, _ := slices.BinarySearch(times, t)
 		return n
@@ -275,6 +280,9 @@ func (a *auditor) losses() {
 		l := &a.in.lost[i]
 		key := checkpoint.ParseKey(l.key)
 		source, eventType := sourceOf(key), cmp.Or(checkpoint.EventType(key.Object), key.Source)
+		if source == checkpoint.SourcePubsub {
+			eventType = path.Base(key.Object)
+		}
 		finding := Finding{Verdict: Hole, Source: source, EventType: eventType}
 		if f := a.fileAt(l.Position); f != nil {
 			if a.passedSince(f, l) {

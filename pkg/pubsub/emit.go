@@ -43,9 +43,12 @@ type emitter struct {
 	origin []byte
 	rec    record.Record
 	counts map[string]*tally.Count
-	moved  bool // an event has been taken since the last flush
-	taken  int  // events since the last flush, and their weight
-	size   int
+
+	account account
+
+	moved bool // an event has been taken since the last flush
+	taken int  // events since the last flush, and their weight
+	size  int
 
 	failedInARow int // responses with events none of which could be decoded
 }
@@ -81,7 +84,7 @@ func (e *emitter) run(ctx context.Context) error {
 	for {
 		it, ok, more := e.inbox.take(ctx, false)
 		if ctx.Err() != nil || !ok && !more {
-			return e.flush()
+			return e.end()
 		}
 		if !ok {
 			if err := e.flush(); err != nil {
@@ -93,12 +96,22 @@ func (e *emitter) run(ctx context.Context) error {
 			continue
 		}
 		if err := e.item(ctx, it); err != nil {
-			if failed := e.flush(); failed != nil {
+			ending := e.flush
+			if errors.Is(err, errDone) {
+				ending = e.end
+			}
+			if failed := ending(); failed != nil {
 				return failed
 			}
 			return err
 		}
 	}
+}
+
+// end hands on what there is, and the account of it.
+func (e *emitter) end() error {
+	e.tell(e.last)
+	return e.flush()
 }
 
 func (e *emitter) item(ctx context.Context, it item) error {
@@ -107,6 +120,9 @@ func (e *emitter) item(ctx context.Context, it item) error {
 		return e.gap(it.gap)
 	case it.latest != nil:
 		e.advance(it.latest)
+		if now := e.s.cfg.Now().UnixNano(); now >= e.account.ends {
+			e.turn(now, e.last)
+		}
 		return e.flush()
 	}
 	decoded := false
@@ -169,6 +185,8 @@ func (e *emitter) event(ctx context.Context, ev *eventbus.ConsumerEvent) (ok boo
 		c := e.count(e.eventType)
 		c.Read++
 		c.SkippedDuplicate++
+		e.account.count(0)
+		e.account.SkippedDuplicate++
 		return true, nil
 	}
 	if !e.s.take() {
@@ -203,20 +221,29 @@ func (e *emitter) event(ctx context.Context, ev *eventbus.ConsumerEvent) (ok boo
 // or the sample leave it out.
 func (e *emitter) write(ev *eventbus.ConsumerEvent, d *decoding) {
 	c := e.count(d.eventType)
+	last := e.last
 	t, own := e.timeOf(d)
 	if !own {
 		c.Fallbacks++
 	}
+	if t >= e.account.ends {
+		e.turn(t, last)
+	}
+	size := int64(len(ev.GetEvent().GetPayload()))
 	c.Read++
-	c.Bytes += int64(len(ev.GetEvent().GetPayload()))
+	c.Bytes += size
+	e.account.count(t)
+	e.account.Bytes += size
 	e.moved = true
 	switch {
 	case !d.columns.Take(d.dec):
 		c.Filtered++
+		e.account.Filtered++
 		e.passed = ev.ReplayId
 		return
 	case d.typ.Sampled() && !d.typ.Keep(hex.AppendEncode(nil, ev.ReplayId)):
 		c.SampledOut++
+		e.account.SampledOut++
 		e.passed = ev.ReplayId
 		return
 	}
@@ -362,6 +389,8 @@ func (e *emitter) undecodable(ev *eventbus.ConsumerEvent, why *undecodable) erro
 	c := e.count(e.eventType)
 	c.Read++
 	c.DeadLettered++
+	e.account.count(e.last)
+	e.account.DeadLettered++
 	detail := fmt.Sprintf("event %s of %s: %v", event.GetId(), e.topic, why.err)
 	if e.s.cfg.Shape.Rules() {
 		detail += fmt.Sprintf("; its %d bytes are withheld, as no rule can be applied to them", len(payload))

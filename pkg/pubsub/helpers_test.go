@@ -196,7 +196,7 @@ func (o *output) records(lines []byte) error {
 		return o.err
 	}
 	o.text.Write(lines)
-	o.lines += bytes.Count(lines, []byte("\n"))
+	o.lines += bytes.Count(lines, []byte("\n")) - bytes.Count(lines, []byte(`"account":{`))
 	o.events += bytes.Count(lines, []byte(`"line":"`))
 	o.cond.Broadcast()
 	return nil
@@ -210,7 +210,7 @@ func (o *output) block(shut bool) {
 	o.cond.Broadcast()
 }
 
-// wait waits until n lines have been written.
+// wait waits until n lines have been written, besides accounts.
 func (o *output) wait(n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -233,8 +233,12 @@ type written struct {
 	line map[string]any
 }
 
-// all gives what was written, each record a copy.
-func (o *output) all() (list []written) {
+// all gives what was written but for accounts, each record a copy.
+func (o *output) all() []written {
+	return slices.DeleteFunc(o.everything(), func(w written) bool { return w.Account != nil })
+}
+
+func (o *output) everything() (list []written) {
 	o.mu.Lock()
 	text := bytes.Clone(o.text.Bytes())
 	o.mu.Unlock()

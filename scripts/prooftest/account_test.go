@@ -276,7 +276,7 @@ func plantEvents(b *bench) planted {
 	bus := b.org.NewBus(sftest.BusConfig{MaxBatch: 5, Duplicates: 3})
 	bus.DefineSamples()
 	topics := []string{"/event/LoginEventStream", "/event/Order_Shipped__e", "/data/AccountChangeEvent"}
-	p := planted{pull: "pubsub --endpoint http://" + bus.Addr + " --idle-exit 1s --sample LoginEventStream=0.5", rules: `
+	p := planted{pull: "pubsub --endpoint http://" + bus.Addr + " --idle-exit 1s --sample LoginEventStream=0.5", ledger: true, rules: `
 pubsub:
   - {action: drop_row, match: {Username: "robot@*"}}
 `}
@@ -313,7 +313,7 @@ func plantSomeEvents(b *bench) planted {
 	bus := b.org.NewBus(sftest.BusConfig{MaxBatch: 50})
 	bus.DefineSamples()
 	const topic = "/event/LoginEventStream"
-	p := planted{pull: "pubsub --endpoint http://" + bus.Addr + " --max-events 33 --topic " + topic}
+	p := planted{pull: "pubsub --endpoint http://" + bus.Addr + " --max-events 33 --topic " + topic, ledger: true}
 	for n := range 90 {
 		ev := sftest.Sample(topic, n, time.Now().Add(time.Duration(n-100)*time.Minute))
 		fate := "written"
