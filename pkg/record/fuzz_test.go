@@ -255,6 +255,55 @@ func FuzzAckReader(f *testing.F) {
 	})
 }
 
+// What runs and accounts say is the same after it was written again, and an
+// account that is settled has all that it had.
+func FuzzAccount(f *testing.F) {
+	for _, s := range []string{
+		`{"program":"sf-pull","run_id":"r","at":"2026-07-01T20:00:00Z","status":75}`, `{"program":"p","status":"0"}`, `{"at":"soon"}`, `{}`, `{"status":99999999999999999999}`,
+		`{"origin":"0AT","event_type":"Login","interval":"Hourly","log_date":"2026-07-01","bytes":2692,"rows":1000,"resumed_after":5,"filtered":1,"sampled_out":2,"skipped_duplicate":3,"dead_lettered":4,"delivered":998,"rejected":2,"dropped":0}`,
+		`{"origin":"a\u0000\"","rows":-1,"delivered":7,"delivered":null,"more":[1, {"a":2}]}`, `{"rows":1.5}`, `{"rejected":1}`, `{"dropped":1,"x":"y"}`,
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, object []byte) {
+		var rec Record
+		line := append(append([]byte(`{"checkpoint_only":true,"run":`), object...), "}\n"...)
+		if NewReader(bytes.NewReader(line)).Read(&rec) != nil || rec.Run == nil || !utf8.Valid(rec.Run) {
+			return // neither gets here
+		}
+		object = rec.Run
+		if run, err := ParseRun(object); err == nil {
+			again, err := ParseRun(AppendRunObject(nil, run))
+			if err != nil || again.Program != run.Program || again.RunID != run.RunID || (again.Status == nil) != (run.Status == nil) || run.Status != nil && *run.Status != *again.Status {
+				t.Fatalf("%s is %+v and then %+v, %v", object, run, again, err)
+			}
+		}
+		if a, err := ParseAccount(object); err == nil {
+			again, err := ParseAccount(AppendAccount(nil, &a))
+			if err != nil || again != a {
+				t.Fatalf("%s is %+v and then %+v, %v", object, a, again, err)
+			}
+		}
+		var before, after map[string]json.RawMessage
+		settled := AppendSettled(nil, object, 5, 6, 7)
+		if err := json.Unmarshal(settled, &after); err != nil || json.Unmarshal(object, &before) != nil {
+			t.Fatalf("%s is settled as %s: %v", object, settled, err)
+		}
+		for _, name := range []string{"delivered", "rejected", "dropped"} {
+			if delete(before, name); string(after[name]) != map[string]string{"delivered": "5", "rejected": "6", "dropped": "7"}[name] {
+				t.Fatalf("%s is settled as %s", object, settled)
+			}
+			delete(after, name)
+		}
+		for name, value := range before {
+			var want bytes.Buffer
+			if json.Compact(&want, value) != nil || !bytes.Equal(after[name], want.Bytes()) || len(after) != len(before) {
+				t.Fatalf("%s is settled as %s", object, settled)
+			}
+		}
+	})
+}
+
 // rfc3339 is the form that is taken; the time package is less strict.
 var rfc3339 = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
 
