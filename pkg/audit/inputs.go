@@ -52,6 +52,7 @@ type pass struct {
 	SampledOut       int64  `json:"sampled_out"`
 	SkippedDuplicate int64  `json:"skipped_duplicate"`
 	DeadLettered     int64  `json:"dead_lettered"`
+	SourceGaps       int64  `json:"source_gaps"`
 	Delivered        int64  `json:"delivered"`
 	Rejected         int64  `json:"rejected"`
 	Dropped          int64  `json:"dropped"`
@@ -75,10 +76,11 @@ func (p *pass) leftOut() int64 { return p.Filtered + p.SampledOut + p.SkippedDup
 
 // fates are what became of the rows of the pass: refused ones are dead letters
 // of loki-push, and those that sf-pull wrote apart; missing ones have no fate.
+// Letters that tell of gaps were rejected, too, and are no rows.
 func (p *pass) fates() (refused, missing int64) {
-	missing = max(p.Rows-p.ResumedAfter-p.leftOut()-p.Delivered-p.Rejected-p.Dropped, 0)
+	missing = max(p.Rows+p.SourceGaps-p.ResumedAfter-p.leftOut()-p.Delivered-p.Rejected-p.Dropped, 0)
 	apart := min(missing, p.DeadLettered)
-	return p.Rejected + apart, missing - apart
+	return max(p.Rejected-p.SourceGaps, 0) + apart, missing - apart
 }
 
 // lossy tells whether rows are without a fate that leads to Loki.

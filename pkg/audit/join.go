@@ -22,6 +22,9 @@ func (a *auditor) sortLetters() {
 			a.ofFile[l.origin] = append(a.ofFile[l.origin], l)
 			continue
 		}
+		if l.reason == record.SourceGap {
+			continue // there is no row in it
+		}
 		of := [2]string{l.source, l.eventType}
 		if l.source == checkpoint.SourcePubsub {
 			of[1] = l.origin // its topic, which may be a channel of many event types
@@ -73,7 +76,7 @@ func (a *auditor) file(f *file) {
 		return // whatever an earlier pass captured has been delivered since
 	}
 	captured := entries(letters)
-	a.lettersLost(a.hole(f), refused, refused-int64(len(letters))) // a gap is refused as a row is
+	a.lettersLost(a.hole(f), refused, refused-int64(len(captured)))
 	a.captured = append(a.captured, captured...)
 }
 

@@ -65,9 +65,11 @@ func (s *Source) pullFile(ctx context.Context, e *emitter, t *series, f *File) e
 			return err
 		}
 	}
+	p.account.SourceGaps = t.gaps
 	if err := e.file(ctx, p, v); err != nil {
 		return err
 	}
+	t.gaps = 0
 	t.settled(f)
 	s.stats.Add(&tally.Count{EventType: t.eventType, Position: f.Created.UnixNano()})
 	s.log.Debug("file done", "id", f.ID, "event_type", f.EventType, "log_date", f.LogDate, "sequence", f.Sequence, "rows", v.rows, "in_order", v.sorted)
@@ -275,6 +277,9 @@ func (s *Source) gap(e *emitter, t *series, f *File, g gap, why string, status i
 		return err
 	}
 	e.count.Gaps++
+	if e.out.Letter == nil {
+		t.gaps++
+	}
 	return e.letter(&record.Letter{Reason: record.SourceGap, Status: status, Detail: detail})
 }
 

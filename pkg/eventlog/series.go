@@ -19,6 +19,7 @@ type series struct {
 	from      time.Time // CreatedDate, for a key without a position
 	cause     string    // why it begins where it does
 	failures  int       // cycles in a row
+	gaps      int64     // source_gaps in the stream that no account has told of
 }
 
 // key is the checkpoint key of an event type.

@@ -111,6 +111,9 @@ func (e *Emitter) Gap(rec *record.Record, what any, status int, detail string) e
 		return err
 	}
 	e.count.Gaps++
+	if e.out.Letter == nil {
+		e.account.SourceGaps++
+	}
 	return e.Letter(rec, &record.Letter{Reason: record.SourceGap, Status: status, Detail: "source gap: " + detail})
 }
 

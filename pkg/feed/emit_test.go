@@ -49,7 +49,7 @@ func TestAccount(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	for _, want := range []string{
-		`"account":{"origin":"X 1970-01-01T00:00:00.000Z/1970-01-01T00:00:00.006Z","event_type":"X","bytes":60,"rows":7,"filtered":2,"sampled_out":1,"skipped_duplicate":1,"dead_lettered":0}`,
+		`"account":{"origin":"X 1970-01-01T00:00:00.000Z/1970-01-01T00:00:00.006Z","event_type":"X","bytes":60,"rows":7,"filtered":2,"sampled_out":1,"skipped_duplicate":1,"dead_lettered":0,"source_gaps":1}`,
 		`"account":{"origin":"X 1970-01-01T00:00:00.006Z/1970-01-01T00:00:00.006Z","event_type":"X","bytes":0,"rows":0,"filtered":0,"sampled_out":0,"skipped_duplicate":0,"dead_lettered":0}`,
 		`"gap":{"what":"x"}`, `"reason":"source_gap"`, `"checkpoint_value":"w"`,
 	} {

@@ -47,7 +47,7 @@ func (e *emitter) tell(last int64) {
 	if e.passed != nil {
 		e.lastID, e.passed = append(e.lastID[:0], e.passed...), nil
 	}
-	if a.Rows == 0 || len(e.lastID) == 0 {
+	if a.Rows+a.SourceGaps == 0 || len(e.lastID) == 0 {
 		return
 	}
 	a.Origin, a.EventType = e.topic+" "+feed.DateTime(a.first)+"/"+feed.DateTime(a.latest), e.eventType

@@ -424,6 +424,9 @@ func (e *emitter) gap(g *gap) error {
 		return err
 	}
 	e.count(e.eventType).Gaps++
+	if e.s.cfg.Output.Letter == nil {
+		e.account.SourceGaps++
+	}
 	if err := e.letter(&record.Letter{Reason: record.SourceGap, Detail: detail + ": " + g.why}); err != nil {
 		return err
 	}

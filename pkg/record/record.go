@@ -72,6 +72,7 @@ type Account struct {
 	SampledOut       int64  `json:"sampled_out"`
 	SkippedDuplicate int64  `json:"skipped_duplicate"`
 	DeadLettered     int64  `json:"dead_lettered"`
+	SourceGaps       int64  `json:"source_gaps,omitempty"` // letters of the stream that stand for no row
 
 	// What became of the records, when an acknowledgement repeats the account.
 	Settled   bool  `json:"-"` // tells whether the three are there

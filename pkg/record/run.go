@@ -54,6 +54,9 @@ func AppendAccount(dst []byte, a *Account) []byte {
 	dst = strconv.AppendInt(append(dst, `,"sampled_out":`...), a.SampledOut, 10)
 	dst = strconv.AppendInt(append(dst, `,"skipped_duplicate":`...), a.SkippedDuplicate, 10)
 	dst = strconv.AppendInt(append(dst, `,"dead_lettered":`...), a.DeadLettered, 10)
+	if a.SourceGaps != 0 {
+		dst = strconv.AppendInt(append(dst, `,"source_gaps":`...), a.SourceGaps, 10)
+	}
 	if a.Settled {
 		dst = appendCounts(dst, a.Delivered, a.Rejected, a.Dropped)
 	}

@@ -77,7 +77,7 @@ func (b *bench) pulled(p *planted) {
 	}
 	source, _, _ := strings.Cut(strings.Fields(pull.String())[0], " ")
 	ledger := b.ledger("ledger", source)
-	fates = []string{"filtered", "sampled_out", "skipped_duplicate", "dead_lettered"}
+	fates = []string{"filtered", "sampled_out", "skipped_duplicate", "dead_lettered", "source_gaps"}
 	same(b.T, "the ledger against sf-pull", ledger.pick(append(fates, "rows=read")...), pull.pick(append(fates, "read")...))
 	same(b.T, "the ledger against loki-push", ledger.pick("delivered", "rejected", "dropped"), push.pick("delivered", "dead_lettered=rejected"))
 }
@@ -155,7 +155,7 @@ func sum(f figures) figures {
 const oldAge = 9 * 24 * time.Hour // Loki takes a week
 
 // plantFiles has rows that rules drop, that no sample takes, that Loki refuses,
-// and stretches that are no rows.
+// stretches that are no rows, and files that are gone.
 func plantFiles(b *bench) planted {
 	p := planted{pull: "elf --event-type Login,API --sample Login=0.757", ledger: true, rules: `
 eventlogfile:
@@ -193,6 +193,8 @@ eventlogfile:
 			}
 			b.org.AddLogFile(sftest.LogFile{EventType: name, LogDate: start, Body: body, Created: time.Now().Add(-time.Duration(back*30) * time.Minute)})
 		}
+		b.org.AddLogFile(sftest.LogFile{EventType: name, Body: []byte("x"), LogDate: time.Now().UTC().Truncate(time.Hour).Add(-5 * time.Hour), Created: time.Now().Add(-160 * time.Minute), Gone: true})
+		p.a(of, "source_gaps")
 	}
 	return p
 }
