@@ -88,8 +88,8 @@ var bad = []struct {
 	{packages: []string{"cmd/loki-push"}, imports: []string{"pkg/salesforce", "pkg/eventlog"}, why: "loki-push never pulls"},
 	{
 		packages: []string{"pkg/...", "cmd/..."},
-		except:   []string{"pkg/cli/clitest", "pkg/sftest/...", "pkg/lokitest/...", "pkg/checkpoint/checkpointtest", "pkg/lease/leasetest", "pkg/errtest"},
-		imports:  []string{"pkg/sftest/...", "pkg/lokitest/...", "pkg/cli/clitest", "pkg/checkpoint/checkpointtest", "pkg/lease/leasetest", "pkg/errtest", "//testing"},
+		except:   []string{"pkg/cli/clitest", "pkg/sftest/...", "pkg/lokitest/...", "pkg/checkpoint/checkpointtest", "pkg/lease/leasetest", "pkg/errtest", "pkg/logtest"},
+		imports:  []string{"pkg/sftest/...", "pkg/lokitest/...", "pkg/cli/clitest", "pkg/checkpoint/checkpointtest", "pkg/lease/leasetest", "pkg/errtest", "pkg/logtest", "//testing"},
 		why:      "what serves tests is in no program",
 	},
 	{

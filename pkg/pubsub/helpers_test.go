@@ -22,6 +22,7 @@ import (
 
 	"google.golang.org/grpc/test/bufconn"
 
+	"sf2loki/pkg/logtest"
 	"sf2loki/pkg/outlet"
 	"sf2loki/pkg/record"
 	"sf2loki/pkg/salesforce"
@@ -58,7 +59,7 @@ func inBubble(t *testing.T, bus sftest.BusConfig, f func(r *rig)) {
 		r.cfg = Config{
 			API: r.api, OrgID: org.ID, Endpoint: Endpoint{Addr: "bus", Plaintext: true},
 			Dial:   func(ctx context.Context, _ string) (net.Conn, error) { return ln.DialContext(ctx) },
-			Replay: Earliest, Lost: LostEarliest, Shape: sh, Log: slog.New(slog.NewTextHandler(&r.out.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+			Replay: Earliest, Lost: LostEarliest, Shape: sh, Log: r.out.log.Logger(slog.LevelDebug),
 			Output: outlet.Output{Records: r.out.records, RunID: "run", Instance: "here"},
 		}
 		f(r)
@@ -177,7 +178,7 @@ type output struct {
 	shut          bool
 	lines, events int
 	err           error
-	log           lockedBuffer
+	log           logtest.Log
 }
 
 func newOutput() *output {
@@ -268,23 +269,6 @@ func (o *output) letters(reason record.Reason) (list []written) {
 		}
 	}
 	return list
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 // fakeAPI hands out sessions of the org without its REST API.

@@ -78,7 +78,7 @@ func TestResume(t *testing.T) {
 		} {
 			r.out = newOutput()
 			r.cfg.Output.Records = r.out.records
-			r.cfg.Log = slog.New(slog.NewTextHandler(&r.out.log, nil))
+			r.cfg.Log = r.out.log.Logger(slog.LevelInfo)
 			r.cfg.Resume = func(key string) (string, bool) {
 				if key != "org=prod:lane=b:pubsub:"+order {
 					t.Errorf("asked for %s", key)

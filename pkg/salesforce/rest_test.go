@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"sf2loki/pkg/logtest"
 	"sf2loki/pkg/sftest"
 	"sf2loki/pkg/sftest/soql"
 	"sf2loki/pkg/sysexits"
@@ -472,11 +473,11 @@ func TestHooks(t *testing.T) {
 // Neither errors nor logs, at the finest level, hold a secret.
 func TestNoSecretIsShown(t *testing.T) {
 	org := newOrg(t, sftest.Config{})
-	var log lockedBuffer
+	var log logtest.Log
 	var said strings.Builder
 	secrets := []string{org.ClientSecret, strings.Split(org.PrivateKeyPEM(), "\n")[1]}
 	for _, auth := range []Auth{JWT, ClientCredentials} {
-		c := newClient(t, configOf(org, func(c *Config) { c.Auth, c.Log = auth, debugLog(&log) }))
+		c := newClient(t, configOf(org, func(c *Config) { c.Auth, c.Log = auth, log.Logger(slog.LevelDebug) }))
 		session, err := c.Token(context.Background())
 		if err != nil {
 			t.Fatal(err)

@@ -2,6 +2,7 @@ package spool
 
 import (
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -45,7 +46,7 @@ func BenchmarkSummary(b *testing.B) {
 	for _, lineBytes := range []int{300, 3000, 30_000, 250_000} {
 		b.Run(fmt.Sprint("line=", lineBytes), func(b *testing.B) {
 			dir, size := benchFile(b, lineBytes)
-			set, err := Find([]string{dir}, nil, new(testLog).logger())
+			set, err := Find([]string{dir}, nil, slog.New(slog.DiscardHandler))
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -3,6 +3,7 @@ package spool
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -18,7 +19,7 @@ import (
 // takeAll claims the only group of a directory.
 func takeAll(t *testing.T, dir string) (*Claim, error) {
 	t.Helper()
-	set, err := Find([]string{dir}, nil, new(testLog).logger())
+	set, err := Find([]string{dir}, nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +28,7 @@ func takeAll(t *testing.T, dir string) (*Claim, error) {
 	if len(groups) != 1 {
 		t.Fatalf("%d groups in %q", len(groups), listing(t, dir))
 	}
-	return TakeGroup(groups[0], "run", at(testTime), new(testLog).logger())
+	return TakeGroup(groups[0], "run", at(testTime), slog.New(slog.DiscardHandler))
 }
 
 func mustTake(t *testing.T, dir string) *Claim {
@@ -409,7 +410,7 @@ func (k *crashed) noteOne(c *Claim, it *Item) {
 func (k *crashed) check(lines [][]byte) {
 	k.t.Helper()
 	mustTake(k.t, k.dir).Release()
-	set, err := Find([]string{k.dir}, nil, new(testLog).logger())
+	set, err := Find([]string{k.dir}, nil, slog.New(slog.DiscardHandler))
 	must(k.t, err)
 	defer set.Close()
 	moved, copies, kept, seen := map[ID]int{}, map[ID]int{}, map[ID]int{}, 0

@@ -8,32 +8,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"sf2loki/pkg/record"
 )
-
-// testLog is a logger whose text can be looked at.
-type testLog struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *testLog) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *testLog) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
-}
-
-func (l *testLog) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
 
 var testTime = time.Date(2026, 11, 30, 12, 0, 0, 123456789, time.UTC)
 
@@ -97,7 +76,7 @@ func mustWrite(t *testing.T, path string, data ...[]byte) {
 // number in each line with its status.
 func readAll(t *testing.T, dir string) []string {
 	t.Helper()
-	set, err := Find([]string{dir}, nil, new(testLog).logger())
+	set, err := Find([]string{dir}, nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,7 +13,7 @@ import (
 
 func markAll(t *testing.T, dir string, m Mark) int64 {
 	t.Helper()
-	log := new(testLog).logger()
+	log := slog.New(slog.DiscardHandler)
 	set, err := Find([]string{dir}, nil, log)
 	if err != nil {
 		t.Fatal(err)

@@ -2,6 +2,7 @@ package spool
 
 import (
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"sf2loki/pkg/logtest"
 	"sf2loki/pkg/record"
 )
 
@@ -17,9 +19,9 @@ import (
 // counted.
 func TestBudget(t *testing.T) {
 	dir := t.TempDir()
-	var log testLog
+	var log logtest.Log
 	const fileBytes, budget = 2000, 10000
-	w := openWriter(t, Config{Dir: dir, Instance: "a", FileBytes: fileBytes, Bytes: budget, Now: at(testTime), Log: log.logger()})
+	w := openWriter(t, Config{Dir: dir, Instance: "a", FileBytes: fileBytes, Bytes: budget, Now: at(testTime), Log: log.Logger(slog.LevelInfo)})
 	const records = 100
 	for i := range records {
 		mustAppend(t, w, sample(i, record.LineTooLong))

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/iotest"
 
+	"sf2loki/pkg/logtest"
 	"sf2loki/pkg/record"
 )
 
@@ -197,7 +199,7 @@ func TestText(t *testing.T) {
 
 // However much of a file is no record, few lines say so.
 func TestDamageIsToldInFewLines(t *testing.T) {
-	log := new(testLog)
+	log := new(logtest.Log)
 	r := NewReader(strings.NewReader(strings.Repeat("hello\n", 12345)), "f")
 	for {
 		var l Letter
@@ -205,7 +207,7 @@ func TestDamageIsToldInFewLines(t *testing.T) {
 		if err := r.Next(&l); !errors.As(err, &d) {
 			break
 		}
-		d.Say(log.logger())
+		d.Say(log.Logger(slog.LevelInfo))
 	}
 	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
 	if len(lines) != 10+3 || !strings.Contains(lines[0], " line=1 ") || !strings.Contains(lines[12], " line=10000 ") || !strings.Contains(lines[12], " so_far=10000") {

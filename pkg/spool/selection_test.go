@@ -2,6 +2,7 @@ package spool
 
 import (
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -130,7 +131,7 @@ func TestFind(t *testing.T) {
 		mustWrite(t, filepath.Join(dir, name), sample(1, "too_old"))
 	}
 	must(t, os.Symlink("README", filepath.Join(dir, "link")))
-	log := new(testLog).logger()
+	log := slog.New(slog.DiscardHandler)
 	set, err := Find([]string{dir}, []string{filepath.Join(dir, "link"), filepath.Join(dir, "README"), filepath.Join(dir, "a-20261130-000009.ndjson")}, log)
 	must(t, err)
 	defer set.Close()
@@ -167,7 +168,7 @@ func TestState(t *testing.T) {
 	dir := t.TempDir()
 	mustWrite(t, filepath.Join(dir, capture), sample(1, "too_old"), sample(2, "too_old"))
 	state := func() string {
-		set, err := Find([]string{dir}, nil, new(testLog).logger())
+		set, err := Find([]string{dir}, nil, slog.New(slog.DiscardHandler))
 		must(t, err)
 		defer set.Close()
 		return set.Files[0].State()
@@ -190,7 +191,7 @@ func TestState(t *testing.T) {
 func TestInUse(t *testing.T) {
 	dir := t.TempDir()
 	mustWrite(t, filepath.Join(dir, capture), sample(1, "too_old"))
-	set, err := Find([]string{dir}, nil, new(testLog).logger())
+	set, err := Find([]string{dir}, nil, slog.New(slog.DiscardHandler))
 	must(t, err)
 	defer set.Close()
 	group := set.Groups()[0]

@@ -2,6 +2,7 @@ package spool
 
 import (
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"sf2loki/pkg/logtest"
 	"sf2loki/pkg/record"
 )
 
@@ -66,7 +68,7 @@ func TestPrune(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := sweepDir(t)
 			for _, dry := range []bool{true, false} {
-				tt.sweep.Now, tt.sweep.Log, tt.sweep.DryRun = func() time.Time { return testTime }, new(testLog).logger(), dry
+				tt.sweep.Now, tt.sweep.Log, tt.sweep.DryRun = func() time.Time { return testTime }, slog.New(slog.DiscardHandler), dry
 				var gone []string
 				var lost int64
 				before := len(listing(t, dir))
@@ -98,7 +100,7 @@ func TestSurvey(t *testing.T) {
 	first := filepath.Join(dir, "a-20261130-000001.ndjson")
 	mustWrite(t, first, sample(1, record.TooOld), sample(2, record.TruncatedCopy))
 	mustWrite(t, filepath.Join(dir, "a-20261130-000002.ndjson.replayed"), sample(3, record.TooOld))
-	s := NewSurvey([]string{dir}, new(testLog).logger())
+	s := NewSurvey([]string{dir}, slog.New(slog.DiscardHandler))
 	got, err := s.Take()
 	if err != nil || got.Pending != 1 || got.Files != 2 || got.Bytes == 0 || !got.OldestPending.Equal(testTime) || got.OldestEvent.UnixNano() != testTime.UnixNano()+1 {
 		t.Errorf("%+v, %v", got, err)
@@ -120,8 +122,8 @@ func TestSurveyOfWhatCannotBeRead(t *testing.T) {
 	if err := os.Mkdir(planted, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	log := new(testLog)
-	s := NewSurvey([]string{dir}, log.logger())
+	log := new(logtest.Log)
+	s := NewSurvey([]string{dir}, log.Logger(slog.LevelInfo))
 	if got, err := s.Take(); err != nil || got.Pending != 1 || !strings.Contains(log.String(), "file cannot be read") {
 		t.Errorf("%+v, %v", got, err)
 	}

@@ -3,6 +3,7 @@ package spool
 import (
 	"bytes"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,7 +16,7 @@ import (
 
 func verifyAll(t *testing.T, dir string) (faults []string, records int64) {
 	t.Helper()
-	set, err := Find([]string{dir}, nil, new(testLog).logger())
+	set, err := Find([]string{dir}, nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +98,7 @@ func TestVerifyOfARealSpool(t *testing.T) {
 		mustAppend(t, w, sample(i, record.BadRequest))
 	}
 	w.Close()
-	log := new(testLog).logger()
+	log := slog.New(slog.DiscardHandler)
 	set, err := Find([]string{dir}, nil, log)
 	if err != nil {
 		t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"sf2loki/pkg/logtest"
 	"sf2loki/pkg/sysexits"
 )
 
@@ -186,8 +188,8 @@ func TestFileMovedAwayIsNotWrittenOn(t *testing.T) {
 	for _, how := range []string{"removed", "renamed", "replaced"} {
 		t.Run(how, func(t *testing.T) {
 			dir := t.TempDir()
-			var log testLog
-			w := openWriter(t, Config{Dir: dir, Instance: "a", Now: at(testTime), Log: log.logger()})
+			var log logtest.Log
+			w := openWriter(t, Config{Dir: dir, Instance: "a", Now: at(testTime), Log: log.Logger(slog.LevelInfo)})
 			mustAppend(t, w, sample(1, "too_old"))
 			path := filepath.Join(dir, "a-20261130-000001.ndjson")
 			switch how {
@@ -263,8 +265,8 @@ func TestDirectoriesThatAreRefused(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "spool")
 			tt.make(t, path)
-			var log testLog
-			w, err := Open(Config{Dir: path + "/", Log: log.logger()})
+			var log logtest.Log
+			w, err := Open(Config{Dir: path + "/", Log: log.Logger(slog.LevelInfo)})
 			if got := sysexits.Of(err); got != tt.code {
 				t.Errorf("status %d (%v), want %d", got, err, tt.code)
 			}

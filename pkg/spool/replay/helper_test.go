@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,10 +9,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
+	"sf2loki/pkg/logtest"
 	"sf2loki/pkg/record"
 	"sf2loki/pkg/spool"
 	"sf2loki/pkg/sysexits"
@@ -43,24 +42,7 @@ until_replayed() { # NUMBER: that many are entered
 type bench struct {
 	t   *testing.T
 	dir string
-	log *logText
-}
-
-type logText struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *logText) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(p)
-}
-
-func (l *logText) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
+	log logtest.Log
 }
 
 func newBench(t *testing.T) *bench {
@@ -69,7 +51,7 @@ func newBench(t *testing.T) *bench {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	return &bench{t: t, dir: dir, log: &logText{}}
+	return &bench{t: t, dir: dir}
 }
 
 // capturedFor is dead letter number n, of an event n seconds before noon.
@@ -113,7 +95,7 @@ func (b *bench) read(name string) string {
 
 func (b *bench) set() *spool.Set {
 	b.t.Helper()
-	set, err := spool.Find([]string{b.dir}, nil, slog.New(slog.NewTextHandler(b.log, nil)))
+	set, err := spool.Find([]string{b.dir}, nil, b.log.Logger(slog.LevelInfo))
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -137,7 +119,7 @@ func (b *bench) config(script string) Config {
 		},
 		Set: b.set(), Command: []string{"sh", "-c", "cd '" + b.dir + "'\n" + prelude + script}, Stderr: stderr,
 		Env:   append(os.Environ(), fmt.Sprint("ID2=", letterOf(b.t, string(capturedFor(2, record.BadRequest))).ID())),
-		Grace: time.Minute, RunID: "r2", Program: "test", Log: slog.New(slog.NewTextHandler(b.log, nil)),
+		Grace: time.Minute, RunID: "r2", Program: "test", Log: b.log.Logger(slog.LevelInfo),
 	}
 }
 
@@ -152,7 +134,7 @@ func (b *bench) run(cfg Config, want sysexits.Code) Result {
 func (b *bench) wantStatus(err error, want sysexits.Code) {
 	b.t.Helper()
 	if got := sysexits.Of(err); got != want {
-		b.t.Errorf("status %d (%v), want %d; the command said %q; log:\n%s", got, err, want, b.read("stderr"), b.log)
+		b.t.Errorf("status %d (%v), want %d; the command said %q; log:\n%s", got, err, want, b.read("stderr"), &b.log)
 	}
 }
 
