@@ -2,6 +2,7 @@ package audit
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -17,8 +18,9 @@ import (
 var now = time.Date(2026, 7, 2, 12, 0, 0, 0, time.UTC)
 
 func listed(id, eventType string, hour int, bytes int) string {
-	return fmt.Sprintf(`{"source":"eventlogfile","id":%q,"event_type":%q,"interval":"Hourly","log_date":"2026-07-01T%02d:00:00Z","created":"2026-07-01T%02d:30:00Z","bytes":%d}`+"\n",
-		id, eventType, hour, hour+1, bytes)
+	name, _ := json.Marshal(eventType)
+	return fmt.Sprintf(`{"source":"eventlogfile","id":%q,"event_type":%s,"interval":"Hourly","log_date":"2026-07-01T%02d:00:00Z","created":"2026-07-01T%02d:30:00Z","bytes":%d}`+"\n",
+		id, name, hour, hour+1, bytes)
 }
 
 func account(key, id, rest string) string {
@@ -121,6 +123,18 @@ func TestJoin(t *testing.T) {
 				t.Errorf("%v: %s", err, page.String())
 			}
 		})
+	}
+}
+
+// A hostile name is no markup, and no command of a terminal.
+func TestHostileNames(t *testing.T) {
+	r := join(t, listed("A", "<script>\u009b\x1b[2J'", 10, 9), "", "", nil)
+	var page bytes.Buffer
+	if err := r.Page(&page); err != nil {
+		t.Fatal(err)
+	}
+	if text := page.String(); strings.ContainsAny(text, "\x1b\u009b") || strings.Contains(text, "<script") || !strings.Contains(text, "&lt;script&gt;\ufffd\ufffd[2J&#39;") {
+		t.Errorf("the page is\n%s", text)
 	}
 }
 

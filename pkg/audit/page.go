@@ -4,10 +4,24 @@ import (
 	"html/template"
 	"io"
 	"strings"
+	"unicode"
 )
 
-// Page writes the report as one page of HTML that needs nothing else.
-func (r *Report) Page(w io.Writer) error { return page().Execute(w, r) }
+// Page writes the report as one page of HTML that needs nothing else. Whoever
+// shows it on a terminal shall not see what a server has named so.
+func (r *Report) Page(w io.Writer) error {
+	var text strings.Builder
+	if err := page().Execute(&text, r); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, strings.Map(func(c rune) rune {
+		if unicode.IsControl(c) && c != '\n' {
+			return unicode.ReplacementChar
+		}
+		return c
+	}, text.String()))
+	return err
+}
 
 func page() *template.Template {
 	return template.Must(template.New("audit").Funcs(template.FuncMap{
