@@ -58,3 +58,31 @@ func TestFillOfRows(t *testing.T) {
 		})
 	}
 }
+
+// What came of a topic and got lost on the way is found by its hours; no command
+// brings it back.
+func TestAuditOfTopics(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	bus := b.org.NewBus(sftest.BusConfig{})
+	bus.DefineSamples()
+	const topic = "/event/LoginEventStream"
+	hour := time.Now().UTC().Truncate(time.Hour).Add(-5 * time.Hour)
+	for n := range 90 {
+		bus.Publish(topic, sftest.Sample(topic, n, hour.Add(time.Duration(n)*2*time.Minute)))
+	}
+	b.Set("SF_PULL_LOG_LEVEL=error", "LOKI_PUSH_LOG_LEVEL=error", "CKPT_LOG_LEVEL=error")
+	for _, tt := range []struct{ lane, filter, want string }{
+		{"whole", "", ""},
+		{"holed", "sed 47d |", "LoginEventStream " + topic + " " + hour.Add(time.Hour).Format("2006-01-02T15:04:05.000Z") + "/" + hour.Add(118*time.Minute).Format("2006-01-02T15:04:05.000Z") + ": 1 of the 30 rows have no fate"},
+	} {
+		b.OK(fmt.Sprintf("sf-pull pubsub --endpoint http://%s --topic %s --max-events 90 --lane %s | %s loki-push --spool dead | ckpt commit state.json --ledger %[3]s.ledger", bus.Addr, topic, tt.lane, tt.filter))
+		r := b.Run("ckpt audit --listing /dev/null --allow-empty --late 0s --spool dead --ledger " + tt.lane + ".ledger")
+		if tt.want == "" && r.Status != 0 || tt.want != "" && (r.Status != 65 || !strings.Contains(r.Stdout, tt.want) || strings.Count(r.Stdout, "\nhole: ") != 1) {
+			t.Errorf("want %q: %v", tt.want, r)
+		}
+		if n := strings.Count(b.Read(tt.lane+".ledger"), `"rows":30,`); n != 3 {
+			t.Errorf("%d hours: %s", n, b.Read(tt.lane+".ledger"))
+		}
+	}
+}
