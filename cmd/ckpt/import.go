@@ -62,7 +62,7 @@ func (i *importer) exec(ctx context.Context, args []string) error {
 }
 
 func (i *importer) read() (checkpoint.Document, error) {
-	data, err := io.ReadAll(i.app.Stdin)
+	data, err := io.ReadAll(io.LimitReader(i.app.Stdin, checkpoint.MaxBytes+1)) // one more is refused as too long
 	if err != nil {
 		return checkpoint.Document{}, sysexits.Wrap(sysexits.IOErr, fmt.Errorf("read the document: %w", err))
 	}

@@ -14,8 +14,13 @@ import (
 	"sf2loki/pkg/sysexits"
 )
 
+// usualMemory is more than is in use as a rule: the largest document, what
+// becomes of it, and its text.
+const usualMemory = 96 << 20
+
 // openStore makes the store that text names. Nothing is opened yet.
 func openStore(app *cli.App, text string) (checkpoint.Store, error) {
+	app.LimitMemory(usualMemory)
 	loc, err := checkpoint.ParseLocation(text)
 	if err != nil {
 		return nil, err

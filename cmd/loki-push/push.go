@@ -142,9 +142,7 @@ func (p *push) limitMemory() {
 	if _, set := p.app.LookupEnv("GOGC"); !set {
 		debug.SetGCPercent(50)
 	}
-	if _, set := p.app.LookupEnv("GOMEMLIMIT"); !set {
-		debug.SetMemoryLimit(4*min(p.buffer, math.MaxInt64/8) + 64<<20)
-	}
+	p.app.LimitMemory(4*min(p.buffer, math.MaxInt64/8) + 64<<20)
 }
 
 func (p *push) checkInput(args []string) error {

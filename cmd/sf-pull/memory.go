@@ -1,10 +1,6 @@
 package main
 
-import (
-	"runtime/debug"
-
-	"sf2loki/pkg/cli"
-)
+import "sf2loki/pkg/cli"
 
 // usualMemory is more than is in use as a rule, also while the largest answer
 // is held that is taken.
@@ -13,7 +9,5 @@ const usualMemory = 128 << 20
 // limitMemory keeps the garbage that large answers make from piling up. held is
 // how much more is asked to be held.
 func limitMemory(app *cli.App, held int64) {
-	if _, set := app.LookupEnv("GOMEMLIMIT"); !set {
-		debug.SetMemoryLimit(usualMemory + 4*max(held, 0))
-	}
+	app.LimitMemory(usualMemory + 4*max(held, 0))
 }

@@ -51,9 +51,6 @@ func readResume(app *cli.App, path string) (checkpoint.Document, error) {
 	return checkpoint.Document{}, sysexits.Errorf(code, "--resume: %w", err)
 }
 
-// longestDocument is what no checkpoint document comes near to.
-const longestDocument = 64 << 20
-
 // readDocument reads a file that should hold a checkpoint document.
 func readDocument(path string) ([]byte, error) {
 	f, err := os.Open(path)
@@ -65,9 +62,9 @@ func readDocument(path string) ([]byte, error) {
 }
 
 func readBounded(r io.Reader) ([]byte, error) {
-	data, err := io.ReadAll(io.LimitReader(r, longestDocument+1))
-	if len(data) > longestDocument {
-		return nil, fmt.Errorf("more than %s are no checkpoint document", cli.FormatSize(longestDocument))
+	data, err := io.ReadAll(io.LimitReader(r, checkpoint.MaxBytes+1))
+	if len(data) > checkpoint.MaxBytes {
+		return nil, fmt.Errorf("more than %s are no checkpoint document", cli.FormatSize(checkpoint.MaxBytes))
 	}
 	return data, err
 }

@@ -33,6 +33,7 @@ type Committer struct {
 	mu     sync.Mutex
 	staged map[string]Position
 	order  []string
+	size   int // of keys and values that are staged
 }
 
 // NewCommitter opens the store: it proves that it can be written, as far as
@@ -65,12 +66,21 @@ func (c *Committer) Document() Document { return c.doc.Clone() }
 func (c *Committer) Stage(p Position) (superseded bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_, superseded = c.staged[p.Key]
+	old, superseded := c.staged[p.Key]
 	if !superseded {
 		c.order = append(c.order, p.Key)
+		c.size += len(p.Key)
 	}
+	c.size += len(p.Value) - len(old.Value)
 	c.staged[p.Key] = p
 	return superseded
+}
+
+// overfull tells when more waits than any document holds.
+func (c *Committer) overfull() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return fits(c.size, len(c.order))
 }
 
 // take hands over everything that is staged.
@@ -82,7 +92,7 @@ func (c *Committer) take() []Position {
 		batch = append(batch, c.staged[key])
 	}
 	clear(c.staged)
-	c.order = nil
+	c.order, c.size = nil, 0
 	return batch
 }
 
@@ -150,8 +160,9 @@ func (c *Committer) merge(batch []Position, result *Result) (next Document, chan
 		}
 		result.Written = append(result.Written, p)
 		next.Set(p.Key, p.Value)
-		next.ClearRecordTime(p.Key)
-		if !p.Time.IsZero() {
+		if p.Time.IsZero() {
+			next.ClearRecordTime(p.Key)
+		} else {
 			next.SetRecordTime(p.Key, p.Time)
 		}
 		changed = true

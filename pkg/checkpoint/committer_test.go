@@ -317,6 +317,22 @@ func TestContentionForGood(t *testing.T) {
 	})
 }
 
+// What could not be read again is not written.
+func TestFullDocument(t *testing.T) {
+	store := new(checkpointtest.Memory)
+	c := committer(t, store, 0)
+	long := strings.Repeat("x", checkpoint.MaxBytes/2)
+	if _, err := commit(t, c, "a", long); err != nil {
+		t.Fatal(err)
+	}
+	_, err := commit(t, c, "b", long)
+	wantStatus(t, err, sysexits.Config, "more than 16 MiB")
+	c = committer(t, store, 0)
+	if _, there := c.Document().Get("b"); there || c.Document().Len() != 1 {
+		t.Errorf("%d keys are stored", c.Document().Len())
+	}
+}
+
 func TestNothingIsWrittenWhenBeforeFails(t *testing.T) {
 	store := new(checkpointtest.Memory)
 	c := committer(t, store, 0)

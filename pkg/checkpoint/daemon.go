@@ -96,9 +96,9 @@ func daemonReplay(value string) (text, note string) {
 
 // daemonCursor is what the daemon stores of files, and of rows.
 func daemonCursor(k Key, at time.Time, id string) string {
-	when, name, ids := appendString(nil, at.UTC().Format(daemonTime)), "last_ts", ""
+	when, name, ids := quote(at.UTC().Format(daemonTime)), "last_ts", ""
 	if id != "" {
-		ids = string(appendString(nil, id))
+		ids = quote(id)
 	}
 	if k.Source == SourceELF {
 		name = "last_created"

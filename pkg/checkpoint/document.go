@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,6 +35,30 @@ const (
 // timeLayout is the streams' form of a time: it sorts as text.
 const timeLayout = "2006-01-02T15:04:05.000000000Z"
 
+// What a document holds at most, so that one that is broken or hostile takes no
+// more memory than the largest there can be: 50,000 positions, each with the time
+// of its last record.
+const (
+	MaxBytes   = 16 << 20
+	maxMembers = 100_000
+)
+
+var (
+	errLong = fmt.Errorf("more than %d MiB, and no document has more", MaxBytes>>20)
+	errMany = fmt.Errorf("more than %d keys, and no document has more", maxMembers)
+)
+
+// fits refuses what is more than a document holds.
+func fits(size, members int) error {
+	switch {
+	case size > MaxBytes:
+		return sysexits.Wrap(sysexits.Config, errLong)
+	case members > maxMembers:
+		return sysexits.Wrap(sysexits.Config, errMany)
+	}
+	return nil
+}
+
 // ErrEmpty is what ParseDocument says to input that holds nothing at all. It
 // is never an empty document: what was to print one may have failed.
 var ErrEmpty = errors.New("empty, not even {}")
@@ -53,6 +78,9 @@ func Reserved(key string) bool { return strings.HasPrefix(key, reservedPrefix) }
 // would silently lose a position.
 func ParseDocument(data []byte) (Document, error) {
 	var doc Document
+	if len(data) > MaxBytes {
+		return doc, errLong
+	}
 	if len(bytes.TrimSpace(data)) == 0 {
 		return doc, ErrEmpty
 	}
@@ -97,6 +125,9 @@ func (d *Document) parseMember(dec *json.Decoder, size int) error {
 	}
 	if _, ok := d.Get(key); ok {
 		return fmt.Errorf("the key %.80q is there twice", key)
+	}
+	if d.Len() == maxMembers {
+		return errMany
 	}
 	d.Set(key, value)
 	return nil
@@ -167,11 +198,7 @@ func (d Document) Len() int { return len(d.keys) }
 
 // Clone returns a copy that shares nothing with d.
 func (d Document) Clone() Document {
-	var c Document
-	for key, value := range d.All() {
-		c.Set(key, value)
-	}
-	return c
+	return Document{keys: slices.Clone(d.keys), values: maps.Clone(d.values)}
 }
 
 // Equal reports whether both hold the same members, in whatever order.
@@ -193,26 +220,33 @@ func (d Document) Bytes() []byte {
 	if d.Len() == 0 {
 		return []byte("{}\n")
 	}
-	out := []byte("{")
+	var out bytes.Buffer
+	out.WriteByte('{')
 	for i, key := range d.keys {
 		if i > 0 {
-			out = append(out, ',')
+			out.WriteByte(',')
 		}
-		out = append(out, '\n')
-		out = appendString(out, key)
-		out = append(out, ':', ' ')
-		out = appendString(out, d.values[key])
+		out.WriteByte('\n')
+		writeString(&out, key)
+		out.WriteString(": ")
+		writeString(&out, d.values[key])
 	}
-	return append(out, "\n}\n"...)
+	out.WriteString("\n}\n")
+	return out.Bytes()
 }
 
-// appendString appends s as a JSON string that leaves <, > and & readable.
-func appendString(dst []byte, s string) []byte {
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
+// writeString writes s as a JSON string that leaves <, > and & readable.
+func writeString(out *bytes.Buffer, s string) {
+	enc := json.NewEncoder(out)
 	enc.SetEscapeHTML(false)
 	_ = enc.Encode(s) // a string always encodes
-	return append(dst, bytes.TrimRight(buf.Bytes(), "\n")...)
+	out.Truncate(out.Len() - len("\n"))
+}
+
+func quote(s string) string {
+	var out bytes.Buffer
+	writeString(&out, s)
+	return out.String()
 }
 
 // RecordTime tells the time of the last record behind key's position, when

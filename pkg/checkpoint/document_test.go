@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -88,6 +89,29 @@ func TestNoDocument(t *testing.T) {
 		if _, err := ParseDocument([]byte(in)); !errors.Is(err, ErrEmpty) {
 			t.Errorf("%q: %v, want ErrEmpty", in, err)
 		}
+	}
+}
+
+// A document that is too large ends with what it is, before it takes memory.
+func TestLargestDocument(t *testing.T) {
+	var full Document
+	for i := range maxMembers {
+		full.Set(strconv.Itoa(i), "")
+	}
+	text := full.Bytes()
+	if doc, err := ParseDocument(text); err != nil || !doc.Equal(full) {
+		t.Errorf("as many keys as there may be: %d, %v", doc.Len(), err)
+	}
+	more := strings.TrimSuffix(string(text), "\n}\n") + `,"more":"","again":` // nobody reads on
+	if _, err := ParseDocument([]byte(more)); !errors.Is(err, errMany) {
+		t.Errorf("a key more: %v", err)
+	}
+	long := `{"k":"` + strings.Repeat("x", MaxBytes-len(`{"k":""}`)) + `"}`
+	if _, err := ParseDocument([]byte(long)); err != nil {
+		t.Errorf("as long as there may be: %v", err)
+	}
+	if _, err := ParseDocument([]byte(long + " ")); !errors.Is(err, errLong) {
+		t.Errorf("a byte more: %v", err)
 	}
 }
 

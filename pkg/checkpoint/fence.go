@@ -84,12 +84,17 @@ func RaiseFence(ctx context.Context, store Store, epoch uint64, by Leader, still
 // Its documents carry a sequence, which never comes back.
 type Sequenced interface{ Sequenced() }
 
-// put writes doc, with the next sequence where there has to be one.
+// put writes doc, with the next sequence where there has to be one. What could
+// not be read again is not written.
 func put(ctx context.Context, store Store, doc *Document, gen Generation) (Generation, error) {
 	if _, ok := store.(Sequenced); ok {
 		doc.advance()
 	}
-	next, err := store.Put(ctx, doc.Bytes(), gen)
+	text := doc.Bytes()
+	if err := fits(len(text), doc.Len()); err != nil {
+		return "", fmt.Errorf("write %s: %w", store, err)
+	}
+	next, err := store.Put(ctx, text, gen)
 	if err != nil {
 		return "", fmt.Errorf("write %s: %w", store, err)
 	}

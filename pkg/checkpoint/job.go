@@ -157,7 +157,15 @@ func (j *Job) take(ack *record.Ack) error {
 	}
 	j.takePosition(t, ack)
 	j.signal()
-	return nil
+	return j.overfull()
+}
+
+// overfull ends a job whose input names more keys than there can be.
+func (j *Job) overfull() error {
+	if err := j.cfg.Committer.overfull(); err != nil {
+		return err
+	}
+	return fits(0, max(len(j.totals), len(j.lost)))
 }
 
 func (j *Job) takePosition(t *Totals, ack *record.Ack) {

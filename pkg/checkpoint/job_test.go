@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -267,6 +268,29 @@ func TestTimeOverWhileTheStoreIsDown(t *testing.T) {
 		j.wantSum(t, 1, 0, 0, 1)
 		close(j.feed.acks)
 	})
+}
+
+// Input that names more keys than a document has ends, whether or not anything
+// is ever written.
+func TestKeysWithoutEnd(t *testing.T) {
+	for name, ack := range map[string]func(n int) record.Ack{
+		"positions": func(n int) record.Ack { return record.Ack{Key: strconv.Itoa(n), Value: "1"} },
+		"accounts":  func(n int) record.Ack { return record.Ack{Key: strconv.Itoa(n), Delivered: 1} },
+		"values":    func(n int) record.Ack { return record.Ack{Key: strconv.Itoa(n), Value: strings.Repeat("x", 1<<20)} },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := startJob(t, t.Context(), func(cfg *checkpoint.JobConfig) { cfg.Interval = time.Hour })
+			for n := range 100_100 {
+				select {
+				case r.feed.acks <- ack(n):
+				case err := <-r.done:
+					wantStatus(t, err, sysexits.Config, "no document has more")
+					return
+				}
+			}
+			t.Errorf("%s: no end: %v", name, r.finish(io.EOF))
+		})
+	}
 }
 
 func TestConflictEndsTheJob(t *testing.T) {

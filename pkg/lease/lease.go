@@ -19,6 +19,9 @@ import (
 // version is the newest form of a lease document that this release knows.
 const version = 1
 
+// MaxBytes is far beyond any lease; more is not one.
+const MaxBytes = 64 << 10
+
 // Record is what a lease says.
 type Record struct {
 	Holder  string        // empty: nobody, it was released
@@ -80,6 +83,9 @@ func (r Record) Marshal() []byte {
 // Parse reads a lease. What is no JSON is ErrCorrupt; what is JSON and no lease
 // is somebody else's document, and a wrong configuration.
 func Parse(data []byte) (Record, error) {
+	if len(data) > MaxBytes {
+		return Record{}, sysexits.Errorf(sysexits.Config, "not a lease but something longer; name a place of its own for the lease")
+	}
 	if !json.Valid(data) {
 		return Record{}, ErrCorrupt
 	}

@@ -18,7 +18,7 @@ func TestCeilingsOfManuals(t *testing.T) {
 	}{
 		{"loki-push.1", "less than %d MiB, whatever the size of the input", pushCeiling},
 		{"ckpt.1", "stays below %d MiB of memory with ordinary acknowledgements", commitCeiling},
-		{"ckpt.1", "whatever a store answers, the program stays below %d MiB", storeCeiling},
+		{"ckpt.1", "whatever is in the document and whatever a store answers, the program stays below %d MiB", storeCeiling},
 		{"dl-replay.1", "stay below %d MiB with ordinary ones", replayCeiling},
 		{"dl-replay.1", "below %d MiB with any", storeCeiling},
 		{"dl-replay.1", "stays below %d MiB with 24,000, whatever its command does", runCeiling},

@@ -1,6 +1,7 @@
 package prooftest
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"net/http"
@@ -54,6 +55,45 @@ func acks(w io.Writer, n int64) {
 	}
 }
 
+// keys are acknowledgements, each of another key.
+func keys(w io.Writer, n int64) {
+	buffered := bufio.NewWriter(w)
+	for i := 0; n > 0; i++ {
+		wrote, err := fmt.Fprintf(buffered, `{"checkpoint_key":"file:/var/spool/salesforce/%d.csv","checkpoint_value":"2026-07-01T00:00:00Z","delivered":1}`+"\n", i)
+		if err != nil {
+			return
+		}
+		n -= int64(wrote)
+	}
+	_ = buffered.Flush()
+}
+
+// tinyKeys is a document of them, without end.
+func tinyKeys(w io.Writer, n int64) {
+	buffered := bufio.NewWriter(w)
+	wrote, err := fmt.Fprint(buffered, `{"":""`)
+	for i := 0; n > 0 && err == nil; i++ {
+		n -= int64(wrote)
+		wrote, err = fmt.Fprintf(buffered, `,"%x":""`, i)
+	}
+	_, _ = buffered.WriteString("}")
+	_ = buffered.Flush()
+}
+
+// manyKeys is one of less than 16 MiB, but with ten times as many keys as one has.
+func manyKeys(w io.Writer, _ int64) { tinyKeys(w, 12<<20) }
+
+// fullDocument is as large as one may be.
+func fullDocument(w io.Writer, _ int64) {
+	comma := "{"
+	for i := range 50_000 {
+		key := fmt.Sprintf("org=production:window=2026-07-01/%05d:eventlogfile:ApexExecution", i)
+		fmt.Fprintf(w, `%s"%s":"2026-07-01T00:00:00.000+0000 0AT%015d %s","__ts__:%s":"2026-07-01T00:00:00.000000000Z"`, comma, key, i, strings.Repeat("x", 65), key)
+		comma = ","
+	}
+	_, _ = io.WriteString(w, "}")
+}
+
 // letters are dead letters.
 func letters(w io.Writer, n int64) {
 	line := strings.Repeat("x", 500)
@@ -97,6 +137,17 @@ var sinkPeers = []peer{
 		flood(w, "x", n)
 	}},
 	{name: "nested acks", command: "ckpt commit state.json", ceiling: storeCeiling, input: endless(`{"a":`)},
+	{name: "keys without end", command: "ckpt commit state.json", ceiling: storeCeiling, input: keys, says: "no document has more"},
+	{name: "keys without end, and a store that hangs", command: commited, ceiling: storeCeiling, input: keys, answers: stored(0)},
+	{name: "more keys than a full document takes", command: "ckpt commit letters.ndjson", ceiling: storeCeiling, input: keys, file: fullDocument, says: "no document has more"},
+	{name: "a full document", command: "ckpt list letters.ndjson", ceiling: storeCeiling, file: fullDocument},
+	{name: "a document of keys without end", command: "ckpt commit letters.ndjson", ceiling: storeCeiling, file: tinyKeys, says: "no checkpoint document"},
+	{name: "a document of too many keys", command: "ckpt list letters.ndjson", ceiling: storeCeiling, file: manyKeys, says: "more than 100000 keys"},
+	{name: "an imported document without end", command: "ckpt import state.json", ceiling: storeCeiling, input: tinyKeys, says: "no document has more"},
+	{name: "an imported document of too many keys", command: "ckpt import state.json", ceiling: storeCeiling, input: manyKeys, says: "more than 100000 keys"},
+	{name: "positions without end", command: "sf-pull elf --file none.csv --resume -", ceiling: storeCeiling, input: tinyKeys, says: "no checkpoint document"},
+	{name: "positions of too many keys", command: "sf-pull elf --file none.csv --resume -", ceiling: storeCeiling, input: manyKeys, says: "more than 100000 keys"},
+	{name: "a lease of keys without end", command: "ckpt lease letters.ndjson --fence state.json --wait 0 -- true", ceiling: storeCeiling, file: tinyKeys, says: "not a lease"},
 	{name: "letters", command: "dl-replay list letters.ndjson", ceiling: replayCeiling, file: letters},
 	{name: "counts of letters", command: "dl-replay stats letters.ndjson", ceiling: replayCeiling, file: letters},
 	{name: "letters, nobody reads", command: "dl-replay cat letters.ndjson", ceiling: replayCeiling, unread: true, file: letters},

@@ -26,8 +26,6 @@ import (
 const (
 	// newMode is for a document that is not there yet, and for its lock.
 	newMode = 0o600
-	// maxBytes is far beyond any document; more is not one.
-	maxBytes = 64 << 20
 	// lockPatience is how long a write waits for the lock. Others hold it for
 	// milliseconds, except the daemon, which holds it as long as it runs.
 	lockPatience = 10 * time.Second
@@ -140,12 +138,12 @@ func read(path string) ([]byte, checkpoint.Generation, error) {
 	if !info.Mode().IsRegular() {
 		return nil, "", sysexits.Errorf(sysexits.CantCreat, "%s is %s, not a file", path, kind(info.Mode()))
 	}
-	data, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
+	data, err := io.ReadAll(io.LimitReader(f, checkpoint.MaxBytes+1))
 	if err != nil {
 		return nil, "", classify(err)
 	}
-	if len(data) > maxBytes {
-		return nil, "", sysexits.Errorf(sysexits.Config, "%s is larger than %d bytes: that is no checkpoint document", path, maxBytes)
+	if len(data) > checkpoint.MaxBytes {
+		return nil, "", sysexits.Errorf(sysexits.Config, "%s is larger than %d bytes: that is no checkpoint document", path, checkpoint.MaxBytes)
 	}
 	return data, generation(data), nil
 }

@@ -3,6 +3,7 @@ package object
 import (
 	"net/http"
 
+	"sf2loki/pkg/checkpoint"
 	"sf2loki/pkg/httpguard"
 	"sf2loki/pkg/secret"
 )
@@ -17,7 +18,7 @@ func Client(t *http.Transport, secrets *secret.Set) *http.Client {
 	if t.Proxy != nil {
 		t.Proxy = secrets.Proxy(t.Proxy)
 	}
-	c := httpguard.Client(t, maxBytes+1)
+	c := httpguard.Client(t, checkpoint.MaxBytes+1)
 	c.Transport = secrets.Transport(c.Transport)
 	return c
 }

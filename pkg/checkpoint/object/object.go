@@ -18,13 +18,9 @@ import (
 	"sf2loki/pkg/sysexits"
 )
 
-const (
-	// maxBytes is far beyond any document; more is not one.
-	maxBytes = 64 << 20
-	// patience is how long one request may take. A document is small, and who
-	// waits for it would rather try again.
-	patience = 15 * time.Second
-)
+// patience is how long one request may take. A document is small, and who
+// waits for it would rather try again.
+const patience = 15 * time.Second
 
 // Bucket is what a vendor's package knows. Its errors carry their exit status.
 type Bucket interface {
@@ -135,12 +131,12 @@ func (s *Store) Scratch(context.Context) (checkpoint.Store, func(context.Context
 
 // ReadAll reads the body of an answer. What breaks off is worth another try.
 func ReadAll(body io.Reader) ([]byte, error) {
-	data, err := io.ReadAll(io.LimitReader(body, maxBytes+1))
+	data, err := io.ReadAll(io.LimitReader(body, checkpoint.MaxBytes+1))
 	switch {
 	case err != nil:
 		return nil, sysexits.Wrap(sysexits.Unavailable, fmt.Errorf("the answer broke off: %w", err))
-	case len(data) > maxBytes:
-		return nil, sysexits.Errorf(sysexits.Config, "larger than %d bytes: that is no checkpoint document", maxBytes)
+	case len(data) > checkpoint.MaxBytes:
+		return nil, sysexits.Errorf(sysexits.Config, "larger than %d bytes: that is no checkpoint document", checkpoint.MaxBytes)
 	}
 	return data, nil
 }

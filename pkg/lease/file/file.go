@@ -22,8 +22,7 @@ import (
 )
 
 const (
-	mode     = 0o600
-	maxBytes = 1 << 20 // far beyond any lease
+	mode = 0o600
 
 	// abandoned is the age at which a temporary file has no writer any more.
 	// One who sleeps that long finds its file gone, and its lease another's.
@@ -83,7 +82,7 @@ func (b *Backend) read() (lease.Record, checkpoint.Generation, error) {
 	if !info.Mode().IsRegular() {
 		return lease.Record{}, "", sysexits.Errorf(sysexits.CantCreat, "not a file")
 	}
-	data, err := io.ReadAll(io.LimitReader(f, maxBytes))
+	data, err := io.ReadAll(io.LimitReader(f, lease.MaxBytes+1))
 	if err != nil {
 		return lease.Record{}, "", classify(err)
 	}
