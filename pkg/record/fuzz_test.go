@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"sf2loki/pkg/errtest"
 )
 
 var seeds = []string{
@@ -259,7 +261,7 @@ func FuzzAckReader(f *testing.F) {
 // account that is settled has all that it had.
 func FuzzAccount(f *testing.F) {
 	for _, s := range []string{
-		`{"program":"sf-pull","run_id":"r","at":"2026-07-01T20:00:00Z","status":75}`, `{"program":"p","status":"0"}`, `{"at":"soon"}`, `{}`, `{"status":99999999999999999999}`,
+		`{"program":"sf-pull","run_id":"r","at":"2026-07-01T20:00:00Z","status":75}`, `{"program":"p","status":"0"}`, `{"at":"soon"}`, `{}`, `{"status":99999999999999999999}`, `{"status":` + strings.Repeat("7", 5000) + `}`, `{"rows":` + strings.Repeat("7", 5000) + `}`,
 		`{"origin":"0AT","event_type":"Login","interval":"Hourly","log_date":"2026-07-01","bytes":2692,"rows":1000,"resumed_after":5,"filtered":1,"sampled_out":2,"skipped_duplicate":3,"dead_lettered":4,"delivered":998,"rejected":2,"dropped":0}`,
 		`{"origin":"a\u0000\"","rows":-1,"delivered":7,"delivered":null,"more":[1, {"a":2}]}`, `{"rows":1.5}`, `{"rejected":1}`, `{"dropped":1,"x":"y"}`,
 	} {
@@ -272,13 +274,17 @@ func FuzzAccount(f *testing.F) {
 			return // neither gets here
 		}
 		object = rec.Run
-		if run, err := ParseRun(object); err == nil {
+		if run, err := ParseRun(object); err != nil {
+			errtest.OneLine(t, err)
+		} else {
 			again, err := ParseRun(AppendRunObject(nil, run))
 			if err != nil || again.Program != run.Program || again.RunID != run.RunID || (again.Status == nil) != (run.Status == nil) || run.Status != nil && *run.Status != *again.Status {
 				t.Fatalf("%s is %+v and then %+v, %v", object, run, again, err)
 			}
 		}
-		if a, err := ParseAccount(object); err == nil {
+		if a, err := ParseAccount(object); err != nil {
+			errtest.OneLine(t, err)
+		} else {
 			again, err := ParseAccount(AppendAccount(nil, &a))
 			if err != nil || again != a {
 				t.Fatalf("%s is %+v and then %+v, %v", object, a, again, err)

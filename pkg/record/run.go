@@ -30,7 +30,7 @@ func AppendRunObject(dst []byte, run Run) []byte {
 func ParseRun(b []byte) (Run, error) {
 	var run Run
 	if err := json.Unmarshal(b, &run); err != nil {
-		return Run{}, fmt.Errorf("parse run line: %w", err)
+		return Run{}, fmt.Errorf("parse run line: %.200v", err)
 	}
 	return run, nil
 }
@@ -102,7 +102,7 @@ func ParseAccount(b []byte) (Account, error) {
 		Dropped   int64  `json:"dropped"`
 	}
 	if err := json.Unmarshal(b, &a); err != nil {
-		return Account{}, fmt.Errorf("parse account: %w", err)
+		return Account{}, fmt.Errorf("parse account: %.200v", err)
 	}
 	if a.Delivered != nil {
 		a.Account.Settled = true

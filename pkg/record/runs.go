@@ -41,7 +41,7 @@ func (r *Runs) Note(text []byte) error {
 		r.open = slices.Delete(r.open, i, i+1)
 	}
 	if *run.Status != 0 && r.told == nil {
-		r.told = sysexits.Errorf(sysexits.Told(*run.Status), "the input is incomplete: %s ended with status %d", run.Program, *run.Status)
+		r.told = sysexits.Errorf(sysexits.Told(*run.Status), "the input is incomplete: %.80s ended with status %d", run.Program, *run.Status)
 	}
 	return nil
 }

@@ -127,7 +127,7 @@ func (t *series) count(ctx context.Context, q query) (int64, error) {
 		}
 		var n struct{ N int64 }
 		if err := json.Unmarshal(raw, &n); err != nil {
-			return 0, &feed.OddAnswer{Text: fmt.Sprintf("count the rows of %s: %v", t.sch.name, err)}
+			return 0, &feed.OddAnswer{Text: fmt.Sprintf("count the rows of %s: %.200v", t.sch.name, err)}
 		}
 		return n.N, nil
 	}
