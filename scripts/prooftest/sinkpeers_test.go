@@ -138,7 +138,6 @@ var sinkPeers = []peer{
 	}},
 	{name: "nested acks", command: "ckpt commit state.json", ceiling: storeCeiling, input: endless(`{"a":`)},
 	{name: "keys without end", command: "ckpt commit state.json", ceiling: storeCeiling, input: keys, says: "no document has more"},
-	{name: "keys without end, and a store that hangs", command: commited, ceiling: storeCeiling, input: keys, answers: stored(0)},
 	{name: "more keys than a full document takes", command: "ckpt commit letters.ndjson", ceiling: storeCeiling, input: keys, file: fullDocument, says: "no document has more"},
 	{name: "a full document", command: "ckpt list letters.ndjson", ceiling: storeCeiling, file: fullDocument},
 	{name: "a document of keys without end", command: "ckpt commit letters.ndjson", ceiling: storeCeiling, file: tinyKeys, says: "no checkpoint document"},
