@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"sf2loki/pkg/checkpoint"
+	"sf2loki/pkg/errtest"
 	"sf2loki/pkg/spool"
 	"sf2loki/pkg/sysexits"
 )
@@ -302,17 +303,42 @@ func TestSourceOf(t *testing.T) {
 	}
 }
 
-// No input ends the program, and every report can be shown.
+// No input ends the program or makes a message of more than a line, and every
+// report can be shown.
 func FuzzInputs(f *testing.F) {
-	f.Add(listed("A", "Login", 10, 9), account("eventlogfile:Login", "A", `"rows":10,"delivered":9`), `{"source":"eventlogfile","event_type":"Login","hour":"2026-07-01T10:00:00Z","entries":3}`)
+	list, count := listed("A", "Login", 10, 9)+listed("B", "API", 11, 9), `{"source":"eventlogfile","event_type":"Login","hour":"2026-07-01T10:00:00Z","entries":3}`
+	loss := `{"v":1,"at":"2026-07-01T20:00:00Z","run_id":"r","checkpoint_key":"eventlogfile:Login","loss":{"dropped":3,"ts":"2026-07-01T10:00:00Z","checkpoint_value":"x"}}` + "\n"
+	rows := pageOf("eventlog_objects:LoginHistory", "r", `"rows":10,"delivered":8,"dropped":1`)
+	for _, ledger := range []string{
+		account("eventlogfile:Login", "A", `"rows":10,"delivered":9`), account("eventlogfile:Daily:Login", "A", `"rows":10,"delivered":7,"rejected":1,"dropped":1,"filtered":1`) + loss, loss + account("eventlogfile:Login", "A", `"rows":10,"resumed_after":9,"delivered":1`),
+		rows, rows + rows + loss, account("apexlog", "07L 2026/x", `"rows":-5`), account("org=a:window=2026-07-01/2026-07-02:pubsub:/event/X", "", `"rows":1`), account("file:a.csv", "A", `"rows":9223372036854775807,"dropped":9223372036854775807`),
+		"", "\n", loss + `{"v":1,"acc`, `{"v":2}` + "\n", `{"v":0}` + "\n", `{"v":` + strings.Repeat("7", 5000) + "}\n", strings.Repeat("7", 5000) + "\n",
+	} {
+		f.Add(list, ledger, count)
+		f.Add("", ledger, "")
+	}
+	for _, text := range []string{"{}\n", "[]", strings.Repeat("7", 5000), `{"id":"A","log_date":"never"}`, `{"id":"A","interval":"Daily","log_date":"2026-07-01T00:00:00Z"}`, `{"hour":"2026-07-01T10:00:00Z","entries":-1}`, `{"entries":` + strings.Repeat("7", 5000) + `}`} {
+		f.Add(text, account("eventlogfile:Login", "A", `"rows":1`), count)
+		f.Add(list, account("eventlogfile:Login", "A", `"rows":1`), text)
+	}
 	f.Fuzz(func(t *testing.T, listing, ledger, counts string) {
 		in := NewInputs()
-		if errors.Join(in.Listing("a", strings.NewReader(listing)), in.Ledger("b", strings.NewReader(ledger)), in.Counts("c", strings.NewReader(counts))) != nil {
-			return
+		for _, err := range []error{in.Listing("a", strings.NewReader(listing)), in.Ledger("b", strings.NewReader(ledger)), in.Counts("c", strings.NewReader(counts))} {
+			if err != nil {
+				errtest.OneLine(t, err)
+				return
+			}
 		}
 		r := Join(Config{Now: now}, in)
 		if err := errors.Join(r.Table(&bytes.Buffer{}, strings.Clone), r.Page(&bytes.Buffer{})); err != nil {
 			t.Error(err)
+		}
+		alone := NewInputs()
+		if err := alone.Listing("a", strings.NewReader(listing)); err != nil {
+			t.Fatal(err)
+		}
+		if r := Join(Config{Now: now}, alone); alone.Files() > 0 && r.Verdict == Complete {
+			t.Errorf("%q is complete without a ledger: %+v", listing, r.Rows[0])
 		}
 	})
 }
