@@ -92,6 +92,9 @@ func rows(totals []checkpoint.Totals) []cli.ReportRow {
 	for _, t := range totals {
 		rows = append(rows, commitRow(&t))
 	}
+	if len(rows) == 0 {
+		rows = append(rows, commitRow(&checkpoint.Totals{}))
+	}
 	return rows
 }
 

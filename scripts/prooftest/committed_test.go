@@ -62,6 +62,9 @@ ckpt set state.json some:thing mine >&2; sed s/some:/other:/ input; cat input; }
 			got := ""
 			for _, of := range slices.Sorted(maps.Keys(report)) {
 				n := report[of]
+				if n["acks"] == 0 {
+					continue // there was none at all
+				}
 				got += fmt.Sprintf("%s: %d %d %d %d %d\n", of, n["acks"], n["written"], n["superseded"], n["refused"], n["accounts"])
 				if n["delivered"] != 2*n["acks"] || n["rejected"] != n["acks"] {
 					t.Errorf("%s: %v", of, n)
