@@ -298,6 +298,15 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Add([]byte(`{"type":"record","name":"A","fields":[{"name":"a","type":"A"}]}`), []byte{})
 	f.Add([]byte(`{"type":"record","name":"A","fields":[{"name":"a","type":{"type":"array","items":"null"}}]}`), []byte{0xfe, 0xff, 0xff, 0xff, 0x0f})
+	for _, typ := range []string{
+		`{"type":"map","values":"long"}`, `{"type":"array","items":{"type":"map","values":"string"}}`, `{"type":"enum","name":"E","symbols":["x","y"]}`, `{"type":"fixed","name":"F","size":4}`,
+		`{"type":"bytes","logicalType":"decimal","precision":9,"scale":2}`, `{"type":"fixed","name":"D","size":4,"logicalType":"decimal","precision":9,"scale":2}`, `{"type":"long","logicalType":"timestamp-millis"}`, `{"type":"long","logicalType":"timestamp-micros"}`,
+		`["null",{"type":"record","name":"R","fields":[{"name":"b","type":["null","R"]}]}]`, `"float"`, `"double"`, `"bytes"`, `"boolean"`, `"int"`, `{"type":"string"}`, `"nothing"`, `["null","null"]`, `{"type":"fixed","name":"F","size":-1}`,
+	} {
+		for _, payload := range [][]byte{{0}, {2, 2, 'k', 4, 0}, {8, 0, 1, 2, 3}, {1, 2, 3, 4, 5, 6, 7, 8}, {1, 4, 2, 0}} {
+			f.Add([]byte(`{"type":"record","name":"A","fields":[{"name":"a","type":`+typ+`}]}`), payload)
+		}
+	}
 	f.Fuzz(func(t *testing.T, text, payload []byte) {
 		s, err := Parse(text)
 		if err != nil {
