@@ -291,7 +291,8 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// FuzzParse feeds schemas: no panic, and payloads of zeros end.
+// FuzzParse feeds schemas: no panic, payloads of zeros end, and what is taken
+// the oracle takes too.
 func FuzzParse(f *testing.F) {
 	for _, name := range fixtureNames(f) {
 		f.Add(fixture(f, name+".avsc"), []byte{0, 0, 0})
@@ -312,8 +313,17 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if line, err := bothWays(t, s, nil, payload); err == nil && !json.Valid(line) {
+		line, err := bothWays(t, s, nil, payload)
+		if err == nil && !json.Valid(line) {
 			t.Fatalf("not JSON: %q", line)
+		}
+		oracle, oracleErr := avro.Parse(string(text))
+		if err != nil || oracleErr != nil {
+			return
+		}
+		var v any
+		if rest, err := oracle.Decode(payload, &v); err != nil || len(rest) != 0 {
+			t.Fatalf("%x by %s is %s, but not for the oracle: %v, %d left over", payload, text, line, err, len(rest))
 		}
 	})
 }
