@@ -115,8 +115,8 @@ func (j *Job) loop(ctx context.Context, ended <-chan error) error {
 
 // read takes in acknowledgements until the input ends.
 func (j *Job) read() error {
+	var ack record.Ack // one for all: with millions it is most of the garbage
 	for {
-		var ack record.Ack
 		err := j.cfg.Acks.Read(&ack)
 		if err == io.EOF {
 			return nil

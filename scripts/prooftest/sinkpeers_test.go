@@ -17,7 +17,7 @@ import (
 // The ceilings of loki-push(1), ckpt(1) and dl-replay(1), in MiB.
 const (
 	pushCeiling   = 64 // ordinary lines, whatever the server does
-	commitCeiling = 32 // ordinary acknowledgements, whatever the store does
+	commitCeiling = 64 // ordinary acknowledgements, whatever the store does
 	storeCeiling  = 200
 	replayCeiling = 32
 	runCeiling    = 64 // dl-replay run, whatever its command does, with few letters

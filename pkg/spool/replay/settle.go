@@ -410,14 +410,14 @@ func (r *run) giveOneBack(account uint16) {
 
 func readAcks(r io.Reader, letters *letterPipe, events chan<- event) {
 	acks := record.NewAckReader(r)
+	var a record.Ack
+	var invalid *record.InvalidError
 	for {
-		a := &ack{}
-		err := acks.Read(&a.Ack)
-		var invalid *record.InvalidError
+		err := acks.Read(&a)
 		switch {
 		case err == nil:
-			a.after = letters.written()
-			events <- event{ack: a}
+			events <- event{ack: &ack{a, letters.written()}}
+		case invalid != nil && errors.As(err, &invalid): // one has been told of
 		case errors.As(err, &invalid):
 			events <- event{err: invalid}
 		case errors.Is(err, io.EOF):
