@@ -6,8 +6,8 @@ import (
 )
 
 // smallBody is how much of a JSON answer is held without asking. Pages of wide
-// rows are twice as long, and come hardly slower for it: of what takes time, the
-// wait for the answer, nothing is done in turn, and what is under way goes on.
+// rows are twice as long, so that eight queries of such at once share what one
+// connection brings; where the network is the slow part, nothing is lost by it.
 const smallBody = 2 << 20
 
 // turn is the right to hold a large answer, from when it is read until its
