@@ -185,9 +185,9 @@ func newGate(t *testing.T, store string) *gate {
 type siege struct {
 	*bench
 	*feedSource
-	rng   *rand.Rand
-	vl    *vlTenant
-	gate  *gate
+	rng  *rand.Rand
+	vl   *vlTenant
+	gate *gate
 
 	kills, repeats int
 }
