@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 	"testing/iotest"
 	"time"
 
@@ -61,7 +62,7 @@ func FuzzName(f *testing.F) {
 }
 
 // referenceFates reads a journal with encoding/json. Lines of which it is not
-// sure, a name twice say, are not in question.
+// sure, a name twice say or what is no UTF-8, are not in question.
 func referenceFates(data []byte) (of map[place]fate, bad int, sure bool) {
 	of = map[place]fate{}
 	for line := range bytes.Lines(data) {
@@ -77,7 +78,7 @@ func referenceFates(data []byte) (of map[place]fate, bad int, sure bool) {
 			bad++
 			continue
 		}
-		if bytes.Count(line, []byte{'"'}) > 2*2*len(members) || !exact(members) {
+		if bytes.Count(line, []byte{'"'}) > 2*2*len(members) || !exact(members) || !utf8.Valid(line) {
 			return nil, 0, false
 		}
 		var v int
