@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"unicode/utf8"
 	"testing/iotest"
 	"time"
+	"unicode/utf8"
 
 	"sf2loki/pkg/errtest"
 	"sf2loki/pkg/record"
