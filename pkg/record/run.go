@@ -30,7 +30,7 @@ func AppendRunObject(dst []byte, run Run) []byte {
 func ParseRun(b []byte) (Run, error) {
 	var run Run
 	if err := json.Unmarshal(b, &run); err != nil {
-		return Run{}, fmt.Errorf("parse run line: %.200v", err)
+		return Run{}, fmt.Errorf("parse run line: %.200q", err.Error()) // it quotes what stands there
 	}
 	return run, nil
 }
