@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -139,36 +141,53 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
-// Letters are counted by what became of them, each entry once, and their
-// commands select them.
-func TestLetters(t *testing.T) {
+// letterOf is a dead letter of a row.
+func letterOf(origin, reason, line string) string {
+	return fmt.Sprintf(`{"ts":"2026-07-01T10:00:00Z","labels":{"source":"eventlogfile","event_type":"Login"},"line":%q,"origin":%q,"reason":%q,"captured_at":"2026-07-01T12:00:00Z","dead_letter":{"v":1}}`, line, origin, reason)
+}
+
+// spoolOf is a directory with these letters.
+func spoolOf(t *testing.T, letters ...string) string {
+	t.Helper()
 	dir := t.TempDir()
-	letter := func(origin, reason, line string) []byte {
-		return fmt.Appendf(nil, `{"ts":"2026-07-01T10:00:00Z","labels":{"source":"eventlogfile","event_type":"Login"},"line":%q,"origin":%q,"reason":%q,"captured_at":"2026-07-01T12:00:00Z","dead_letter":{"v":1}}`+"\n", line, origin, reason)
-	}
 	w, err := spool.Open(spool.Config{Dir: dir, Instance: "a", Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = w.Append([][]byte{
-		letter("A:1", "too_old", "one"), letter("A:1", "too_old", "one"), letter("A:2", "line_too_long", "two"),
-		letter("A:3", "truncated_copy", "three"), letter("Z:1", "bad_request", "of no file"),
-		[]byte(`{"ts":"2026-07-01T11:00:00Z","labels":{"source":"eventlogfile","event_type":"API"},"origin":"B","reason":"source_gap","captured_at":"2026-07-01T12:00:00Z"}` + "\n"),
-	})
-	if err := errors.Join(err, w.Close()); err != nil {
+	lines := make([][]byte, len(letters))
+	for i, text := range letters {
+		lines[i] = []byte(text + "\n")
+	}
+	if err := errors.Join(w.Append(lines), w.Close()); err != nil {
 		t.Fatal(err)
 	}
+	return dir
+}
+
+// inputsOf reads texts, and the spool in dir.
+func inputsOf(t *testing.T, listing, ledger, dir string) *Inputs {
+	t.Helper()
 	set, err := spool.Find([]string{dir}, nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer set.Close()
 	in := NewInputs()
-	err = errors.Join(in.Listing("listing", strings.NewReader(listed("A", "Login", 10, 9)+listed("B", "API", 11, 9))),
-		in.Ledger("ledger", strings.NewReader(account("eventlogfile:Login", "A", `"bytes":9,"rows":10,"delivered":6,"rejected":4`))), in.Spool(set))
+	err = errors.Join(in.Listing("listing", strings.NewReader(listing)), in.Ledger("ledger", strings.NewReader(ledger)), in.Spool(set))
 	if err != nil {
 		t.Fatal(err)
 	}
+	return in
+}
+
+// Letters are counted by what became of them, each entry once, and their
+// commands select them.
+func TestLetters(t *testing.T) {
+	dir := spoolOf(t,
+		letterOf("A:1", "too_old", "one"), letterOf("A:1", "too_old", "one"), letterOf("A:2", "line_too_long", "two"),
+		letterOf("A:3", "truncated_copy", "three"), letterOf("Z:1", "bad_request", "of no file"),
+		`{"ts":"2026-07-01T11:00:00Z","labels":{"source":"eventlogfile","event_type":"API"},"origin":"B","reason":"source_gap","captured_at":"2026-07-01T12:00:00Z"}`)
+	in := inputsOf(t, listed("A", "Login", 10, 9)+listed("B", "API", 11, 9), account("eventlogfile:Login", "A", `"bytes":9,"rows":10,"delivered":6,"rejected":4`), dir)
 	r := Join(Config{Now: now, Commands: Commands{Ledger: "l", Spools: []string{dir}}}, in)
 	const want = "gap of the source 0, dead letters wait 1, dead letters wait 1, dead letters wait 1, dead letters lost 2"
 	if got := kindsOf(r); got != want {
@@ -183,6 +202,37 @@ func TestLetters(t *testing.T) {
 	if now != 1 {
 		t.Errorf("%d commands change times: %+v", now, r.Findings)
 	}
+}
+
+// Rows of several files, and of one, may be the same entry: each has a letter of
+// its own, and one of them that was delivered is enough for all.
+func TestLettersOfSameEntry(t *testing.T) {
+	dir := spoolOf(t, letterOf("A:1", "too_old", "one"), letterOf("A:1", "too_old", "one"), letterOf("A:7", "too_old", "one"), letterOf("B:5", "too_old", "one"))
+	in := inputsOf(t, listed("A", "Login", 10, 9)+listed("B", "Login", 10, 9),
+		account("eventlogfile:Login", "A", `"bytes":9,"rows":10,"delivered":8,"rejected":2`)+account("eventlogfile:Login", "B", `"bytes":9,"rows":10,"delivered":9,"rejected":1`), dir)
+	r := Join(Config{Now: now, Commands: Commands{Ledger: "l", Spools: []string{dir}}}, in)
+	if got := kindsOf(r); got != "dead letters wait 3" || r.Rows[0].Refused != r.Rows[0].Waiting {
+		t.Errorf("found %q: %+v", got, r.Rows[0])
+	}
+	journal := fmt.Sprintf(`{"v":1,"line":4,"id":%q,"fate":"replayed","at":"2026-07-01T12:00:00Z"}`+"\n", in.entry(t))
+	files, err := filepath.Glob(filepath.Join(dir, "*.ndjson"))
+	if err := errors.Join(err, os.WriteFile(files[0]+".journal", []byte(journal), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	in = inputsOf(t, listed("A", "Login", 10, 9), account("eventlogfile:Login", "A", `"bytes":9,"rows":10,"delivered":8,"rejected":2`), dir)
+	if r := Join(Config{Now: now, Commands: Commands{Ledger: "l"}}, in); r.Verdict != Complete {
+		t.Errorf("after one was replayed: %+v", r.Findings)
+	}
+}
+
+// entry is the id of the only entry among the letters.
+func (in *Inputs) entry(t *testing.T) string {
+	t.Helper()
+	for id := range in.fates {
+		return id
+	}
+	t.Fatal("there are no letters")
+	return ""
 }
 
 // pageOf is the account of a page of rows, by a run.
@@ -207,7 +257,7 @@ func TestTopics(t *testing.T) {
 			t.Fatal(err)
 		}
 		in.hasSpool = true
-		in.letters["1"] = &letter{"/event/Orders__chn", "pubsub", "Order__e", now.AddDate(0, 0, -1).Truncate(24 * time.Hour).Add(10*time.Hour + 30*time.Minute).UnixNano(), spool.New, "too_old"}
+		in.letters[copied{}] = &letter{"/event/Orders__chn", "pubsub", "Order__e", now.AddDate(0, 0, -1).Truncate(24 * time.Hour).Add(10*time.Hour + 30*time.Minute).UnixNano(), spool.New, "too_old"}
 		r := Join(Config{Now: now, Commands: Commands{Ledger: "l"}}, in)
 		if got := kindsOf(r); got != tt.want {
 			t.Errorf("%s: found %q, want %q: %+v", tt.name, got, tt.want, r.Findings)
@@ -247,7 +297,7 @@ func TestPages(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				in.letters[fmt.Sprint(i)] = &letter{"id", "eventlog_objects", "LoginHistory", when.UnixNano(), spool.New, "too_old"}
+				in.letters[copied{entry: fmt.Sprint(i)}] = &letter{"id", "eventlog_objects", "LoginHistory", when.UnixNano(), spool.New, "too_old"}
 			}
 			r := Join(Config{Now: now, Commands: Commands{Ledger: "l"}}, in)
 			if got := kindsOf(r); got != tt.want {

@@ -95,6 +95,10 @@ func (p *pass) undelivered() int64 {
 	return refused + missing + p.Dropped
 }
 
+// copied is an entry that was refused, and the row that it was. Rows may be the
+// same entry: a daily file has those of the hourly ones.
+type copied struct{ entry, origin string }
+
 // letter is one dead letter of the spools.
 type letter struct {
 	origin            string // the file or page of its row
@@ -120,7 +124,8 @@ type Inputs struct {
 	listed   map[string]bool
 	passes   map[string][]pass // by origin
 	lost     []loss
-	letters  map[string]*letter // each entry once, however often it was captured
+	letters  map[copied]*letter      // of each row once, however often it was captured
+	fates    map[string]spool.Status // the best one of each entry
 	hasSpool bool
 	counts   []hourCount
 	counted  bool
@@ -128,7 +133,7 @@ type Inputs struct {
 
 // NewInputs returns Inputs without anything.
 func NewInputs() *Inputs {
-	return &Inputs{listed: map[string]bool{}, passes: map[string][]pass{}, letters: map[string]*letter{}}
+	return &Inputs{listed: map[string]bool{}, passes: map[string][]pass{}, letters: map[copied]*letter{}, fates: map[string]spool.Status{}}
 }
 
 // reading hashes what it reads.
@@ -242,27 +247,30 @@ func (in *Inputs) Spool(set *spool.Set) error {
 		}
 		in.Read = append(in.Read, Input{"spool (its letters)", f.Path, size, hex.EncodeToString(sum.Sum(nil))})
 	}
+	for of, l := range in.letters {
+		l.status = in.fates[of.entry]
+	}
 	return nil
 }
 
 func (in *Inputs) letter(l *spool.Letter, s spool.Status) {
 	origin, _ := l.TopField("origin")
+	of := copied{l.ID().String(), origin}
 	gap := l.Reason() == record.SourceGap
-	key := l.ID().String()
 	if gap {
-		key += origin // gaps have no line to tell them apart
+		of.entry += origin // gaps have no line to tell them apart
+	}
+	if rank(s) > rank(in.fates[of.entry]) {
+		in.fates[of.entry] = s
+	}
+	if in.letters[of] != nil {
+		return
 	}
 	if i := strings.LastIndexByte(origin, ':'); i >= 0 && !gap {
 		origin = origin[:i]
 	}
-	if have := in.letters[key]; have != nil {
-		if rank(s) > rank(have.status) {
-			have.status = s
-		}
-		return
-	}
 	at, _ := l.Time()
-	in.letters[key] = &letter{origin, l.Label("source"), l.Label("event_type"), at, s, l.Reason()}
+	in.letters[of] = &letter{origin: origin, source: l.Label("source"), eventType: l.Label("event_type"), at: at, reason: l.Reason()}
 }
 
 // rank orders what became of copies of one entry: one that was delivered is
