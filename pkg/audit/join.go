@@ -42,11 +42,20 @@ func entries(letters []*letter) []*letter {
 	return slices.DeleteFunc(slices.Clone(letters), func(l *letter) bool { return l.reason == record.SourceGap })
 }
 
-// best is the pass over a file that lost least; the last one of several.
-func best(passes []pass) *pass {
+// best is the pass over a file of a length, if that is known, that tells of most
+// of it, and of several such the one that lost least, the last one of these. One
+// that was resumed proves nothing of the rows before, which another pass has
+// accounted for.
+func best(passes []pass, length int64) *pass {
 	var b *pass
+	other := func(p *pass) int { // another length sorts behind
+		if length > 0 && p.Bytes != length {
+			return 1
+		}
+		return 0
+	}
 	for i := range passes {
-		if p := &passes[i]; b == nil || p.undelivered() <= b.undelivered() {
+		if p := &passes[i]; b == nil || cmp.Or(cmp.Compare(other(p), other(b)), cmp.Compare(p.ResumedAfter, b.ResumedAfter), cmp.Compare(p.undelivered(), b.undelivered())) <= 0 {
 			b = p
 		}
 	}
@@ -58,7 +67,7 @@ func (a *auditor) file(f *file) {
 	row := a.row(elfSource, f.EventType)
 	row.Files++
 	letters := a.ofFile[f.ID]
-	p := best(a.in.passes[f.ID])
+	p := best(a.in.passes[f.ID], f.Bytes)
 	if p == nil {
 		a.notPulled(f, letters)
 		return
@@ -196,7 +205,7 @@ func (a *auditor) others() {
 		}
 		passes := a.in.passes[origin]
 		if passes[0].source == elfSource {
-			passes = []pass{*best(passes)}
+			passes = []pass{*best(passes, 0)}
 		}
 		for i := range passes {
 			if a.inWindow(passes[i].when()) {
@@ -390,7 +399,7 @@ func (a *auditor) expected() map[hourKey]*expected {
 	wanted := map[hourKey]*expected{}
 	for i := range a.in.files {
 		f := &a.in.files[i]
-		p := best(a.in.passes[f.ID])
+		p := best(a.in.passes[f.ID], f.Bytes)
 		if p == nil {
 			continue
 		}
