@@ -314,6 +314,23 @@ func TestPages(t *testing.T) {
 	}
 }
 
+// What got lost of rows that reach over midnight is a hole of both days, and of
+// no other.
+func TestPagesOverMidnight(t *testing.T) {
+	in := NewInputs()
+	ledger := strings.Replace(pageOf("eventlog_objects:LoginHistory", "r", `"rows":5,"delivered":4`), "T10:00:00.000Z/2026-07-01T11", "T10:00:00.000Z/2026-07-02T11", 1)
+	if err := in.Ledger("ledger", strings.NewReader(ledger)); err != nil {
+		t.Fatal(err)
+	}
+	for day, want := range map[int]string{-2: "", -1: "rows missing 1", 0: "rows missing 1", 1: ""} {
+		since := now.Truncate(24*time.Hour).AddDate(0, 0, day)
+		r := Join(Config{Since: since, Until: since.AddDate(0, 0, 1), Now: since.AddDate(0, 0, 2)}, in)
+		if got := kindsOf(r); got != want {
+			t.Errorf("%s: found %q, want %q: %+v", since.Format(time.DateOnly), got, want, r.Findings)
+		}
+	}
+}
+
 // What is no input is refused.
 func TestInputs(t *testing.T) {
 	for _, tt := range []struct {
