@@ -202,6 +202,9 @@ func (a *auditor) end() *Report {
 	for _, row := range a.rows {
 		r.Rows = append(r.Rows, row)
 	}
+	if len(r.Rows) == 0 {
+		r.Notes = append(r.Notes, "there is nothing of the window, neither a file that is offered nor an account in the ledger: was anything pulled?")
+	}
 	slices.SortFunc(r.Rows, func(a, b *Row) int {
 		return cmp.Or(cmp.Compare(a.Source, b.Source), cmp.Compare(a.EventType, b.EventType))
 	})

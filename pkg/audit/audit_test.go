@@ -131,6 +131,28 @@ func TestJoin(t *testing.T) {
 	}
 }
 
+// More entries than rows are told: they may hide rows that are missing.
+func TestMoreEntriesThanRows(t *testing.T) {
+	for rest, want := range map[string]int{
+		`"bytes":9,"rows":10,"delivered":12`:                                               1,
+		`"bytes":9,"rows":10,"resumed_after":4,"filtered":1,"delivered":5,"rejected":1`:    1,
+		`"bytes":9,"rows":10,"dead_lettered":1,"source_gaps":1,"delivered":9,"rejected":2`: 0,
+		`"bytes":9,"rows":10,"resumed_after":4,"sampled_out":2,"delivered":3,"rejected":1`: 0,
+	} {
+		r := join(t, listed("A", "Login", 10, 9), account("eventlogfile:Login", "A", rest), "", nil)
+		if len(r.Notes) != want || want > 0 && !strings.HasPrefix(r.Notes[0], "eventlogfile Login 2026-07-01T10:00:00Z A: ") {
+			t.Errorf("%s: notes %q", rest, r.Notes)
+		}
+	}
+}
+
+// Where there is nothing to look at that is told.
+func TestNothing(t *testing.T) {
+	if r := join(t, "", "", "", nil); len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "was anything pulled?") {
+		t.Errorf("notes %q", r.Notes)
+	}
+}
+
 // A hostile name is no markup, and no command of a terminal.
 func TestHostileNames(t *testing.T) {
 	r := join(t, listed("A", "<script>\u009b\x1b[2J'", 10, 9), "", "", nil)

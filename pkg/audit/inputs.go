@@ -83,6 +83,11 @@ func (p *pass) fates() (refused, missing int64) {
 	return max(p.Rejected-p.SourceGaps, 0) + apart, missing - apart
 }
 
+// excess is how many more fates there are than rows.
+func (p *pass) excess() int64 {
+	return max(p.ResumedAfter+p.leftOut()+p.Delivered+p.Rejected+p.Dropped-p.Rows-p.SourceGaps, 0)
+}
+
 // lossy tells whether rows are without a fate that leads to Loki.
 func (p *pass) lossy() bool {
 	_, missing := p.fates()
