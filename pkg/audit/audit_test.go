@@ -2,6 +2,7 @@ package audit
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -244,8 +245,19 @@ func TestLettersOfSameEntry(t *testing.T) {
 		t.Fatal(err)
 	}
 	in = inputsOf(t, listed("A", "Login", 10, 9), account("eventlogfile:Login", "A", `"bytes":9,"rows":10,"delivered":8,"rejected":2`), dir)
-	if r := Join(Config{Now: now, Commands: Commands{Ledger: "l"}}, in); r.Verdict != Complete {
+	r = Join(Config{Now: now, Commands: Commands{Ledger: "l"}}, in)
+	if r.Verdict != Complete {
 		t.Errorf("after one was replayed: %+v", r.Findings)
+	}
+	data, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, text := range []string{journal, string(data)} {
+		want := Input{What: "spool", Name: files[0] + []string{".journal", ""}[i], Bytes: int64(len(text)), SHA256: fmt.Sprintf("%x", sha256.Sum256([]byte(text)))}
+		if got := r.Inputs[2+i]; got != want {
+			t.Errorf("the report has the input %+v, want %+v", got, want)
+		}
 	}
 }
 

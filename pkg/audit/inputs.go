@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"slices"
 	"strings"
@@ -141,14 +142,33 @@ func NewInputs() *Inputs {
 	return &Inputs{listed: map[string]bool{}, passes: map[string][]pass{}, letters: map[copied]*letter{}, fates: map[string]spool.Status{}}
 }
 
+// digest hashes what is read of an input.
+type digest struct {
+	Input
+	sum hash.Hash
+}
+
+func newDigest(what, name string) *digest {
+	return &digest{Input: Input{What: what, Name: name}, sum: sha256.New()}
+}
+
+func (d *digest) Write(p []byte) (int, error) {
+	d.Bytes += int64(len(p))
+	return d.sum.Write(p)
+}
+
+// done is the input when all of it has been read.
+func (d *digest) done() Input {
+	d.SHA256 = hex.EncodeToString(d.sum.Sum(nil))
+	return d.Input
+}
+
 // reading hashes what it reads.
 func (in *Inputs) reading(what, name string, r io.Reader, each func(line []byte) error) error {
-	sum := sha256.New()
-	size := int64(0)
-	lines := bufio.NewReaderSize(io.TeeReader(r, sum), 64<<10)
+	d := newDigest(what, name)
+	lines := bufio.NewReaderSize(io.TeeReader(r, d), 64<<10)
 	for n := 1; ; n++ {
 		line, err := lines.ReadBytes('\n')
-		size += int64(len(line))
 		if err == nil || what != ledgerName && len(bytes.TrimSpace(line)) > 0 {
 			if eerr := each(bytes.TrimSpace(line)); eerr != nil {
 				return fmt.Errorf("%s %s, line %d: %w", what, name, n, eerr)
@@ -161,7 +181,7 @@ func (in *Inputs) reading(what, name string, r io.Reader, each func(line []byte)
 			return sysexits.Wrap(sysexits.IOErr, fmt.Errorf("read the %s: %w", what, err))
 		}
 	}
-	in.Read = append(in.Read, Input{what, name, size, hex.EncodeToString(sum.Sum(nil))})
+	in.Read = append(in.Read, d.done())
 	return nil
 }
 
@@ -238,11 +258,13 @@ func sourceOf(key checkpoint.Key) string {
 func (in *Inputs) Spool(set *spool.Set) error {
 	in.hasSpool = true
 	for _, f := range set.Files {
-		sum := sha256.New()
-		size := int64(0)
+		var read []*digest
+		f.Through = func(path string, r io.Reader) io.Reader {
+			d := newDigest("spool", path)
+			read = append(read, d)
+			return io.TeeReader(r, d)
+		}
 		if _, err := f.Read(func(l *spool.Letter, s spool.Status) error {
-			sum.Write(l.Raw)
-			size += int64(len(l.Raw))
 			if s != spool.Moved && l.Reason() != record.TruncatedCopy { // the entry of a copy was delivered
 				in.letter(l, s)
 			}
@@ -250,7 +272,9 @@ func (in *Inputs) Spool(set *spool.Set) error {
 		}, func(*spool.Damage) {}); err != nil {
 			return err
 		}
-		in.Read = append(in.Read, Input{"spool (its letters)", f.Path, size, hex.EncodeToString(sum.Sum(nil))})
+		for _, d := range read {
+			in.Read = append(in.Read, d.done())
+		}
 	}
 	for of, l := range in.letters {
 		l.status = in.fates[of.entry]

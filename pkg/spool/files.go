@@ -38,6 +38,10 @@ type File struct {
 	name string
 	base string
 	kind kind
+
+	// Through, if it is set, makes what Read reads instead of the file itself and
+	// of its journal, for each of them.
+	Through func(path string, r io.Reader) io.Reader
 }
 
 // Find lists the data files of spool directories, and the files named. Files of
@@ -189,7 +193,7 @@ func (f *File) Read(fn func(l *Letter, s Status) error, damaged func(*Damage)) (
 		info.Unreadable = true
 		return info, unreadable(f.Path, err)
 	}
-	return info, f.scan(data, func(l *Letter) error {
+	return info, f.scan(f.through(f.Path, data), func(l *Letter) error {
 		at := place{l.Line, l.ID()}
 		l.FateAt = known.of[at].at
 		return fn(l, known.status(f.kind, at, info.InUse))
@@ -224,7 +228,15 @@ func (f *File) fates() (*fates, error) {
 		return nil, sysexits.Wrap(openCode(err), err)
 	}
 	defer j.Close()
-	return readJournal(j, f.dir.join(name))
+	path := f.dir.join(name)
+	return readJournal(f.through(path, j), path)
+}
+
+func (f *File) through(path string, r io.Reader) io.Reader {
+	if f.Through == nil {
+		return r
+	}
+	return f.Through(path, r)
 }
 
 // scan reads the records of an open data file.
