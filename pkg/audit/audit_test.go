@@ -271,6 +271,16 @@ func (in *Inputs) entry(t *testing.T) string {
 	return ""
 }
 
+// What could not be decoded has no line that could be pushed: no command sends it.
+func TestLettersWithoutLine(t *testing.T) {
+	dir := spoolOf(t, `{"labels":{"source":"eventlogfile","event_type":"Login"},"payload_base64":"AA==","origin":"A:3","reason":"decode_error","captured_at":"2026-07-01T12:00:00Z"}`)
+	in := inputsOf(t, listed("A", "Login", 10, 9), account("eventlogfile:Login", "A", `"bytes":9,"rows":10,"dead_lettered":1,"delivered":9`), dir)
+	r := Join(Config{Now: now, Commands: Commands{Ledger: "l", Spools: []string{"dead"}}}, in)
+	if got := kindsOf(r); got != "dead letters wait 1" || r.Findings[0].Command != "dl-replay show --spool dead --reason decode_error --source eventlogfile --event-type Login" {
+		t.Errorf("%+v", r.Findings)
+	}
+}
+
 // pageOf is the account of a page of rows, by a run.
 func pageOf(key, run, rest string) string {
 	return fmt.Sprintf(`{"v":1,"at":"2026-07-01T20:00:00Z","run_id":%q,"checkpoint_key":%q,"account":{"origin":"LoginHistory 2026-07-01T10:00:00.000Z/2026-07-01T11:00:00.000Z","event_type":"LoginHistory",%s}}`+"\n", run, key, rest)

@@ -105,7 +105,7 @@ func (g *group) selection() string {
 	return args
 }
 
-// show is the command that shows what letters tell of gaps.
+// show is the command that shows letters that none can replay as they are.
 func (c *Commands) show(g group) string { return "dl-replay show" + c.spools() + g.selection() }
 
 func (c *Commands) spools() string {

@@ -193,8 +193,11 @@ func (a *auditor) letters(g group, s *span) {
 			return
 		}
 	}
-	if g.reason == record.SourceGap {
+	switch g.reason {
+	case record.SourceGap:
 		f.Kind, what, f.Command = Gap, "tell of something that could not be had", a.cfg.Commands.show(g)
+	case record.DecodeError:
+		what, f.Command = what+"; they have no line until a filter makes one", a.cfg.Commands.show(g)
 	}
 	f.Text = fmt.Sprintf("%d dead letters of reason %s %s", s.n, g.reason, what)
 	a.find(f)
