@@ -89,6 +89,7 @@ func TestJoin(t *testing.T) {
 		{"the best of several passes counts", file, account(login, "A", `"bytes":9,"rows":10,"delivered":7`) + account(login, "A", all), "", nil, ""},
 		{"a pass that was resumed", file, account(login, "A", `"bytes":9,"rows":10,"resumed_after":6,"delivered":4`), "", nil, ""},
 		{"a pass that was resumed proves nothing of the rows before", file, account(login, "A", `"bytes":9,"rows":10,"delivered":7,"dropped":1`) + account(login, "A", `"bytes":9,"rows":10,"resumed_after":8,"delivered":2`), "", nil, "dropped 1, rows missing 2"},
+		{"one with letters before one that dropped", file, account(login, "A", `"bytes":9,"rows":10,"delivered":9,"rejected":1`) + account(login, "A", `"bytes":9,"rows":10,"delivered":9,"dropped":1`), "", nil, "dead letters wait 1"},
 		{"one over the file as it is offered counts", file, account(login, "A", `"bytes":9,"rows":10,"delivered":9,"rejected":1`) + account(login, "A", `"bytes":8,"rows":9,"delivered":9`), "", nil, "dead letters wait 1"},
 		{"a torn line comes again", file, account(login, "A", all) + `{"v":1,"acc`, "", nil, ""},
 		{"Loki holds it", file, account(login, "A", all), `{"source":"eventlogfile","event_type":"Login","hour":"2026-07-01T10:00:00Z","entries":10}`, nil, ""},

@@ -45,17 +45,19 @@ func entries(letters []*letter) []*letter {
 // best is the pass over a file of a length, if that is known, that tells of most
 // of it, and of several such the one that lost least, the last one of these. One
 // that was resumed proves nothing of the rows before, which another pass has
-// accounted for.
+// accounted for; an entry that was dropped is worse than a letter.
 func best(passes []pass, length int64) *pass {
-	var b *pass
-	other := func(p *pass) int { // another length sorts behind
+	badness := func(p *pass) []int64 {
+		other := int64(0)
 		if length > 0 && p.Bytes != length {
-			return 1
+			other = 1
 		}
-		return 0
+		_, missing := p.fates()
+		return []int64{other, p.ResumedAfter, p.undelivered(), missing + p.Dropped}
 	}
+	var b *pass
 	for i := range passes {
-		if p := &passes[i]; b == nil || cmp.Or(cmp.Compare(other(p), other(b)), cmp.Compare(p.ResumedAfter, b.ResumedAfter), cmp.Compare(p.undelivered(), b.undelivered())) <= 0 {
+		if p := &passes[i]; b == nil || slices.Compare(badness(p), badness(b)) <= 0 {
 			b = p
 		}
 	}
