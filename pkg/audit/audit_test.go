@@ -94,6 +94,8 @@ func TestJoin(t *testing.T) {
 		{"a torn line comes again", file, account(login, "A", all) + `{"v":1,"acc`, "", nil, ""},
 		{"Loki holds it", file, account(login, "A", all), `{"source":"eventlogfile","event_type":"Login","hour":"2026-07-01T10:00:00Z","entries":10}`, nil, ""},
 		{"Loki holds less", file, account(login, "A", all), `{"source":"eventlogfile","event_type":"Login","hour":"2026-07-01T10:00:00Z","entries":9}`, nil, "fewer in Loki 1"},
+		{"the window ends within a day", strings.Replace(strings.Replace(file, "Hourly", "Daily", 1), "T10:00", "T00:00", 1), account(login, "A", all),
+			`{"source":"eventlogfile","event_type":"Login","hour":"2026-07-01T10:00:00Z","entries":6}`, func(c *Config) { c.Until = c.Until.Add(-time.Hour) }, ""},
 		{"a late file may repeat rows", file + listed("B", "Login", 10, 9), account(login, "A", all) + account(login, "B", all),
 			`{"source":"eventlogfile","event_type":"Login","hour":"2026-07-01T10:00:00Z","entries":15}`, nil, ""},
 		{"or not", file + listed("B", "Login", 10, 9), account(login, "A", all) + account(login, "B", all),

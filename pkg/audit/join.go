@@ -442,8 +442,12 @@ func (a *auditor) expected() map[hourKey]*expected {
 }
 
 func (a *auditor) compare(key hourKey, e *expected, held int64) {
+	counted := a.cfg.Until.Add(time.Hour - 1).Truncate(time.Hour)
 	switch {
 	case held >= e.sum:
+	case !a.cfg.Until.IsZero() && key.logDate.Add(key.span).After(counted):
+		a.report.Notes = append(a.report.Notes, fmt.Sprintf("%s of %s: the file reaches beyond the window, so that Loki's counts say nothing of its %d entries",
+			key.eventType, stamp(key.logDate), e.sum))
 	case !e.known:
 		a.report.Notes = append(a.report.Notes, fmt.Sprintf("%s of %s: Loki holds %d entries; how many were delivered is not known to the row, as a run was cut off and a rule leaves rows out",
 			key.eventType, stamp(key.logDate), held))
