@@ -31,6 +31,11 @@ func account(key, id, rest string) string {
 	return fmt.Sprintf(`{"v":1,"at":"2026-07-01T20:00:00Z","run_id":"r","checkpoint_key":%q,"account":{"origin":%q,"event_type":"Login","log_date":"2026-07-01T10:00:00Z",%s}}`+"\n", key, id, rest)
 }
 
+// lossOf is what a run had dropped of file A when it was cut off.
+func lossOf(n int) string {
+	return fmt.Sprintf(`{"v":1,"at":"2026-07-01T20:00:00Z","run_id":"r","checkpoint_key":"eventlogfile:Login","loss":{"dropped":%d,"ts":"2026-07-01T10:10:00Z","checkpoint_value":"{\"id\":\"A\"}"}}`+"\n", n)
+}
+
 // join joins texts as an audit of the first of July.
 func join(t *testing.T, listing, ledger, counts string, change func(*Config)) *Report {
 	t.Helper()
@@ -108,6 +113,8 @@ func TestJoin(t *testing.T) {
 		{"a run that was cut off", file, account(login, "A", all) + strings.Replace(account(login, "A", "x"), `"account":{"origin":"A","event_type":"Login","log_date":"2026-07-01T10:00:00Z",x}`, `"loss":{"dropped":2,"ts":"2026-07-01T10:10:00Z","checkpoint_value":"{\"id\":\"A\"}"}`, 1), "", nil, "dropped 2"},
 		{"and has passed again since", file, strings.Replace(account(login, "A", "x"), `"account":{"origin":"A","event_type":"Login","log_date":"2026-07-01T10:00:00Z",x}`, `"loss":{"dropped":2,"checkpoint_value":"{\"id\":\"A\"}"}`, 1) +
 			strings.NewReplacer(`"r"`, `"s"`, "20:00", "21:00").Replace(account(login, "A", all)), "", nil, ""},
+		{"and whose id another run has as well", file, lossOf(2) + account(login, "A", `"bytes":9,"rows":10,"resumed_after":6,"delivered":4`), "", nil, "dropped 2"},
+		{"lines of one run take each other's place", file, lossOf(1) + lossOf(2) + account(login, "A", `"bytes":9,"rows":10,"delivered":8,"dropped":2`), "", nil, "dropped 2"},
 		{"a loss of no file", file, account(login, "A", all) + strings.Replace(account("pubsub:/event/X", "A", "x"), `"account":{"origin":"A","event_type":"Login","log_date":"2026-07-01T10:00:00Z",x}`, `"loss":{"dropped":2}`, 1), "", nil, "dropped 2"},
 	}
 	for _, tt := range tests {

@@ -231,9 +231,9 @@ func (in *Inputs) Ledger(name string, r io.Reader) error {
 			l.Account.source, l.Account.at = sourceOf(checkpoint.ParseKey(l.Key)), l.At
 			l.Account.run, l.Account.key = l.RunID, l.Key
 			in.passes[l.Account.Origin] = append(in.passes[l.Account.Origin], *l.Account)
-			in.supersede(l.RunID, l.Key)
+			in.supersede(l.RunID, l.Key, l.Account.Dropped)
 		case l.Loss != nil:
-			in.supersede(l.RunID, l.Key)
+			in.supersede(l.RunID, l.Key, l.Loss.Dropped)
 			l.Loss.run, l.Loss.key, l.Loss.at = l.RunID, l.Key, l.At
 			in.lost = append(in.lost, *l.Loss)
 		}
@@ -241,9 +241,10 @@ func (in *Inputs) Ledger(name string, r io.Reader) error {
 	})
 }
 
-// supersede forgets a loss that an account or a later line tells of.
-func (in *Inputs) supersede(run, key string) {
-	in.lost = slices.DeleteFunc(in.lost, func(l loss) bool { return l.run == run && l.key == key })
+// supersede forgets a loss that an account or a later line tells of. One that
+// tells of fewer is of another run, whose id is the same.
+func (in *Inputs) supersede(run, key string, dropped int64) {
+	in.lost = slices.DeleteFunc(in.lost, func(l loss) bool { return l.run == run && l.key == key && l.Dropped <= dropped })
 }
 
 // sourceOf is the source label of the records of a key.

@@ -382,3 +382,43 @@ func TestLedgerGoesFirst(t *testing.T) {
 	j.wantSum(t, 1, 0, 0, 1)
 	close(j.feed.acks)
 }
+
+// The ledger tells of entries that were captured nowhere before a position
+// passes them, as no account may come any more; the account of their file tells
+// of them too.
+func TestLossesInTheLedger(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ledger")
+	ledger, err := checkpoint.OpenLedger(path, func() time.Time { return time.Unix(0, 0) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	early := ""
+	j := startJob(t, t.Context(), func(c *checkpoint.JobConfig) { c.Ledger, c.Interval = ledger, 0 })
+	moved := make(chan struct{}, 3)
+	j.store.Fault = func(call checkpointtest.Call) checkpointtest.Fault {
+		if call == checkpointtest.Put {
+			text, _ := os.ReadFile(path)
+			early += fmt.Sprint(strings.Count(string(text), "\n"))
+			moved <- struct{}{}
+		}
+		return checkpointtest.Fault{}
+	}
+	j.feed.run("a")
+	j.feed.acks <- record.Ack{Key: "k", Value: "1", Dropped: 2, Time: 1, HasTime: true}
+	<-moved
+	j.feed.acks <- record.Ack{Key: "k", Value: "2", Dropped: 1}
+	<-moved
+	j.feed.acks <- record.Ack{Key: "k", Value: "3", Account: []byte(`{"origin":"0AT1","dropped":3}`)}
+	<-moved
+	j.feed.run("a", 0)
+	if err := errors.Join(j.finish(io.EOF), ledger.Close()); err != nil {
+		t.Fatal(err)
+	}
+	const head = `{"v":1,"at":"1970-01-01T00:00:00.000000000Z","run_id":"r1","checkpoint_key":"k",`
+	text, _ := os.ReadFile(path)
+	if want := head + `"loss":{"dropped":2,"ts":"1970-01-01T00:00:00.000000001Z","checkpoint_value":"1"}}` + "\n" +
+		head + `"loss":{"dropped":3,"checkpoint_value":"2"}}` + "\n" +
+		head + `"account":{"origin":"0AT1","dropped":3}}` + "\n"; string(text) != want || early != "123" {
+		t.Errorf("lines when positions moved: %s; the ledger holds\n%swant\n%s", early, text, want)
+	}
+}
