@@ -18,6 +18,7 @@ import (
 // listFlags are the flags of sf-pull list.
 type listFlags struct {
 	orgFlags
+	categoryFlag
 	types, exclude []string
 	interval       string
 	since, until   time.Time
@@ -26,6 +27,7 @@ type listFlags struct {
 
 func (f *listFlags) register(app *cli.App, fs *flag.FlagSet) {
 	f.orgFlags.register(app, fs)
+	f.categoryFlag.register(fs)
 	jsonFlag(fs)
 	f.types = []string{"*"}
 	cli.ListVar(fs, &f.types, "event-type", "event types to list, `NAMES` or patterns")
@@ -55,11 +57,14 @@ func newList(app *cli.App) *ffcli.Command {
 }
 
 func (f *listFlags) run(ctx context.Context, app *cli.App) error {
-	types := eventlog.TypeList{Include: f.types, Exclude: f.exclude}
+	if err := f.categoryFlag.check(); err != nil {
+		return err
+	}
+	types := eventlog.TypeList{Include: f.types, Exclude: append(f.exclude, f.categories...)} // as of sf-pull elf
 	if err := types.Check(); err != nil {
 		return err
 	}
-	if err := errors.Join(f.check(), checkWindow(f.since, f.until)); err != nil {
+	if err := errors.Join(f.orgFlags.check(), checkWindow(f.since, f.until)); err != nil {
 		return err
 	}
 	client, _, err := f.connect(ctx, app, newOrgMetrics(app).hooks)
