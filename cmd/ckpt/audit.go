@@ -84,7 +84,7 @@ func (a *auditing) exec(_ context.Context, args []string) error {
 		Since: a.since, Until: a.until, Now: time.Now(), Wait: a.wait, Late: a.late, AcceptDiscarded: a.discarded, StrictCounts: a.strict,
 		Commands: audit.Commands{Pull: a.pullCommand, Replay: a.replayCmd, Ledger: a.ledgers[0], Spools: a.spools},
 	}, in)
-	report.Program, report.Release = "ckpt audit", a.app.Version()
+	report.Program, report.Release, report.Instance = "ckpt audit", a.app.Version(), a.app.Instance
 	a.observe(report)
 	if err := a.print(report); err != nil {
 		return err

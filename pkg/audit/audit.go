@@ -116,6 +116,7 @@ type Report struct {
 	Version  int       `json:"v"`
 	Program  string    `json:"program"`
 	Release  string    `json:"release"`
+	Instance string    `json:"instance"`
 	MadeAt   time.Time `json:"made_at"`
 	Since    time.Time `json:"since,omitzero"`
 	Until    time.Time `json:"until,omitzero"`

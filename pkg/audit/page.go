@@ -52,7 +52,7 @@ code { font: 12px/1.4 ui-monospace, monospace; overflow-wrap: anywhere; }
 <main>
 <h1>Audit: <span class="{{class .Verdict}}">{{.Verdict}}</span></h1>
 <p>Events{{if not .Since.IsZero}} from {{stamp .Since}}{{end}}{{if not .Until.IsZero}} until before {{stamp .Until}}{{end}}.
-Made at {{stamp .MadeAt}} by {{.Program}} {{.Release}}; exit status {{.Status}}.</p>
+Made at {{stamp .MadeAt}} by {{.Program}} {{.Release}}{{with .Instance}} as {{.}}{{end}}; exit status {{.Status}}.</p>
 <h2>Accounts</h2>
 <div class="wide"><table>
 <thead><tr>{{range columns}}<th scope="col">{{.}}</th>{{end}}</tr></thead>
