@@ -169,6 +169,8 @@ func (f *Files) pull(ctx context.Context, e *emitter, path string) error {
 		return &badFile{path, err.Error()}
 	case err != nil:
 		return sysexits.Wrap(sysexits.IOErr, err)
+	case v.header == nil: // what was to write it may have failed
+		return &badFile{path, "it is empty, without even a header"}
 	}
 	e.setType(f.cfg.EventType)
 	err = e.file(ctx, f.parcel(path, file, v), v)
