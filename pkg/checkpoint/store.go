@@ -81,6 +81,9 @@ func ParseLocation(text string) (Location, error) {
 		return l, nil
 	}
 	u, err := url.Parse(text)
+	if err != nil && strings.Contains(text, "@") {
+		return l, sysexits.Errorf(sysexits.Usage, "the store's URL cannot be read: it names no user, and other characters need percent-encoding")
+	}
 	if err != nil {
 		var ue *url.Error
 		if errors.As(err, &ue) {
@@ -88,8 +91,8 @@ func ParseLocation(text string) (Location, error) {
 		}
 		return l, sysexits.Errorf(sysexits.Usage, "store %q: %w", text, err)
 	}
-	if u.User != nil {
-		return l, sysexits.Errorf(sysexits.Config, "store %s: credentials do not belong into a store's URL", u.Redacted())
+	if u.User != nil || strings.ContainsAny(u.Query().Get("endpoint"), "@?") {
+		return l, sysexits.Errorf(sysexits.Config, "store %s://%s%s: credentials do not belong into a store's URL", u.Scheme, u.Host, u.EscapedPath())
 	}
 	l.Scheme, l.URL, l.Path = u.Scheme, u, ""
 	if u.Scheme != "file" {

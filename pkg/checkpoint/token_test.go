@@ -137,6 +137,9 @@ func TestLocation(t *testing.T) {
 		{"file:///a?b=c", "", "", 78},
 		{"file://", "", "", 78},
 		{"s3://key:secret@bucket/x", "", "", 78},
+		{"s3://key:sec/secret@bucket/x", "", "", 64},
+		{"s3://bucket/x?endpoint=https://key:secret@host", "", "", 78},
+		{"azblob://c/x?endpoint=https%3A%2F%2Fhost%3Fsig%3Dsecret", "", "", 78},
 		{"s3://bucket/%zz", "", "", 64},
 	}
 	for _, test := range tests {

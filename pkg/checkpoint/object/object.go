@@ -168,7 +168,7 @@ func Parse(loc checkpoint.Location, what string, params ...string) (bucket, key 
 	}
 	for name, values := range query {
 		if !slices.Contains(params, name) {
-			return "", "", nil, sysexits.Errorf(sysexits.Config, "store %s: unknown parameter %q%s", loc, name, known(params))
+			return "", "", nil, sysexits.Errorf(sysexits.Config, "store %s://%s%s: unknown parameter %q%s", loc.Scheme, u.Host, u.EscapedPath(), name, known(params)) // a signature perhaps
 		}
 		if len(values) > 1 || values[0] == "" {
 			return "", "", nil, sysexits.Errorf(sysexits.Config, "store %s: the parameter %q has to have one value", loc, name)

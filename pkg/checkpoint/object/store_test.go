@@ -206,7 +206,7 @@ func TestParse(t *testing.T) {
 		"s3://b/k#x":                 "not of the form",
 		"s3://b/k?region":            "has to have one value",
 		"s3://b/k?region=x&region=y": "has to have one value",
-		"s3://b/k?regoin=x":          `unknown parameter "regoin"; known are region`,
+		"s3://b/k?regoin=x":          `store s3://b/k: unknown parameter "regoin"; known are region`,
 		"s3://b/k?region=%zz":        "invalid URL escape",
 	} {
 		if _, _, _, err := object.Parse(location(text), "bucket/key", "region"); sysexits.Of(err) != sysexits.Config || !strings.Contains(err.Error(), want) {

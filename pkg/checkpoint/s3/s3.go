@@ -243,6 +243,9 @@ func (b *bucket) noAnswer(err error) error {
 		err = signing.Err
 	}
 	text := err.Error()
+	if before, _, ok := strings.Cut(text, " of process output: "); ok { // what follows should have been credentials
+		err = errors.New(before + " of the output of credential_process")
+	}
 	if strings.Contains(text, "get identity") || strings.Contains(text, "refresh cached credentials") {
 		return sysexits.Errorf(sysexits.NoPerm, "no credentials for the bucket %s: %w", b.name, err)
 	}

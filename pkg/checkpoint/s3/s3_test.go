@@ -3,6 +3,8 @@ package s3_test
 import (
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -113,5 +115,20 @@ func TestConfiguration(t *testing.T) {
 	c := checkpointtest.NewS3(t)
 	if _, _, err := open(t, c).Get(t.Context()); sysexits.Of(err) != sysexits.NoPerm || !strings.Contains(err.Error(), "no credentials") {
 		t.Errorf("without credentials: %v (%d)", err, sysexits.Of(err))
+	}
+}
+
+// What a process prints in the place of credentials may be some.
+func TestCredentialProcess(t *testing.T) {
+	isolate(t)
+	t.Setenv("AWS_ACCESS_KEY_ID", "")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "")
+	t.Setenv("AWS_CONFIG_FILE", filepath.Join(t.TempDir(), "config"))
+	if err := os.WriteFile(os.Getenv("AWS_CONFIG_FILE"), []byte("[default]\ncredential_process = echo planted-secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err := open(t, checkpointtest.NewS3(t)).Get(t.Context())
+	if sysexits.Of(err) != sysexits.NoPerm || !strings.Contains(err.Error(), "parse failed of the output of credential_process") || strings.Contains(err.Error(), "planted") {
+		t.Error(err)
 	}
 }
