@@ -89,8 +89,11 @@ func (b *Backend) Read(ctx context.Context) (lease.Record, checkpoint.Generation
 	if err == nil {
 		err = client.Get().MaxRetries(0).Namespace(b.namespace).Resource("leases").Name(b.name).Do(ctx).Into(&l)
 	}
-	if apierrors.IsNotFound(err) {
+	switch {
+	case apierrors.IsNotFound(err):
 		err = checkpoint.ErrNotFound
+	case err == nil:
+		err = b.proven(&l)
 	}
 	if err != nil {
 		return lease.Record{}, "", fmt.Errorf("read the lease %s: %w", b, classify(err))
@@ -118,7 +121,9 @@ func (b *Backend) Write(ctx context.Context, r lease.Record, ifGen checkpoint.Ge
 	}
 	fill(l, r)
 	var made coordinationv1.Lease
-	err = request.Body(l).Do(ctx).Into(&made)
+	if err = request.Body(l).Do(ctx).Into(&made); err == nil {
+		err = b.proven(&made)
+	}
 	switch {
 	case err == nil:
 		b.last = &made
@@ -127,6 +132,15 @@ func (b *Backend) Write(ctx context.Context, r lease.Record, ifGen checkpoint.Ge
 		err = checkpoint.ErrConflict
 	}
 	return "", fmt.Errorf("write the lease %s: %w", b, classify(err))
+}
+
+// proven refuses what is not this Lease with a version: something that answers in
+// the server's place, and lets everybody lead.
+func (b *Backend) proven(l *coordinationv1.Lease) error {
+	if l.Name != b.name || l.ResourceVersion == "" {
+		return sysexits.Errorf(sysexits.Unavailable, "the answer is not that Lease: is this the server of Kubernetes?")
+	}
+	return nil
 }
 
 // fill writes r into l. Every write differs from the one before, by its count

@@ -3,6 +3,7 @@ package k8s
 import (
 	"encoding/json"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -191,6 +192,27 @@ func TestRefusals(t *testing.T) {
 	s.Break(func(w http.ResponseWriter, _ *http.Request) bool { panic(http.ErrAbortHandler) })
 	if _, _, err := s.open(t).Read(t.Context()); sysexits.Of(err) != sysexits.Unavailable {
 		t.Errorf("no answer: %v", err)
+	}
+}
+
+// What answers all with the same proves that nobody holds a lease, and that
+// everybody does.
+func TestNoLease(t *testing.T) {
+	for _, body := range []string{`{}`, `{"error":"log in first"}`, `{"metadata":{"name":"emea"}}`, `{"metadata":{"name":"other","resourceVersion":"1"}}`} {
+		s := newServer(t)
+		s.Break(func(w http.ResponseWriter, _ *http.Request) bool {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, body)
+			return true
+		})
+		if _, _, err := s.open(t).Read(t.Context()); sysexits.Of(err) != sysexits.Unavailable {
+			t.Errorf("%s was read: %v", body, err)
+		}
+		for _, gen := range []checkpoint.Generation{"", "7"} {
+			if _, err := s.open(t).Write(t.Context(), sample("a", "t", 1), gen); sysexits.Of(err) != sysexits.Unavailable {
+				t.Errorf("%s was written: %v", body, err)
+			}
+		}
 	}
 }
 
