@@ -9,6 +9,7 @@ import (
 var storeTasks = []task{
 	{"Move the positions to a bucket", []int{16}, toBucket},
 	{"Several lanes and one document", []int{17}, oneDocument},
+	{"Forget the positions of windows", nil, forgetWindows},
 	{"The position of a topic was lost", []int{30}, lostPosition},
 	{"A sandbox was refreshed", []int{31}, refreshed},
 	{"Take over from the daemon, with a way back", []int{36}, takeOver},
@@ -31,6 +32,20 @@ func oneDocument(b *bench, blocks []string) {
 	b.buckets()
 	b.sh(0, blocks[0], "org=prod:eventlogfile:Login ", "org=prod:eventlogfile:API ", "org=prod:eventlogfile:URI ")
 	b.holds(`{event_type=~"Login|API|URI"}`, b.rows("Login")+b.rows("API")+b.rows("URI"))
+}
+
+func forgetWindows(b *bench, blocks []string) {
+	b.acme("--hours", "3", "--rows", "4", "--types", "Login")
+	for _, since := range []string{"2025-01-02", "2024-05-06"} {
+		b.sh(0, "sf-pull elf --event-type Login --since "+since+" --until 2050-01-01 --resume /var/lib/sf2loki/prod.json | loki-push | ckpt commit /var/lib/sf2loki/prod.json")
+	}
+	b.sh(0, live)
+	b.sh(0, blocks[0])
+	b.sh(0, blocks[0]) // there is nothing left to do
+	text := b.sh(0, "ckpt list /var/lib/sf2loki/prod.json", "org=prod:eventlogfile:Login", "window=2024-05-06").Stdout
+	if strings.Contains(text, "window=2025") {
+		b.T.Errorf("left: %s", text)
+	}
 }
 
 const liveTopic = `sf-pull pubsub --topic /event/LoginEventStream --resume /var/lib/sf2loki/rt.json |
