@@ -1,6 +1,7 @@
 package loki
 
 import (
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"math/big"
@@ -91,6 +92,12 @@ func FuzzParseCounts(f *testing.F) {
 		if err != nil {
 			errtest.OneLine(t, err)
 			return
+		}
+		var answer struct {
+			Data struct{ Result []json.RawMessage }
+		}
+		if err := json.Unmarshal(text, &answer); err != nil || len(counts) != len(answer.Data.Result) {
+			t.Fatalf("%s counts %d series, %v", text, len(counts), err)
 		}
 		for _, c := range counts {
 			if c.Entries < 0 || !c.Hour.Equal(hour) {

@@ -1,8 +1,15 @@
 package loki
 
 import (
+	"bytes"
 	"encoding/json"
+	"reflect"
+	"strconv"
 	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"sf2loki/pkg/loki/pushpb"
 )
 
 func TestAppendJSON(t *testing.T) {
@@ -46,8 +53,42 @@ func FuzzAppendJSON(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if !json.Valid(out) {
-			t.Fatalf("no JSON: %s", out)
+		var got struct {
+			Streams []struct {
+				Stream map[string]string
+				Values [][]any
+			}
+		}
+		if err := json.Unmarshal(out, &got); err != nil {
+			t.Fatalf("%s: %v", out, err)
+		}
+		var want pushpb.PushRequest
+		if err := (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(push, &want); err != nil {
+			return // the oracle takes no text that is not UTF-8
+		}
+		if ours, err := proto.Marshal(&want); err != nil || !bytes.Equal(ours, push) {
+			return // protobuf has other forms, which AppendPush never makes
+		}
+		if len(got.Streams) != len(want.Streams) {
+			t.Fatalf("%s has not %d streams", out, len(want.Streams))
+		}
+		for i, stream := range want.Streams {
+			if len(got.Streams[i].Values) != len(stream.Entries) {
+				t.Fatalf("%s has not %d entries", out, len(stream.Entries))
+			}
+			for k, e := range stream.Entries {
+				value := []any{strconv.FormatInt(e.Timestamp.GetSeconds()*1e9+int64(e.Timestamp.GetNanos()), 10), e.Line}
+				pairs := map[string]any{}
+				for _, p := range e.StructuredMetadata {
+					pairs[p.Name] = p.Value
+				}
+				if len(pairs) > 0 {
+					value = append(value, pairs)
+				}
+				if !reflect.DeepEqual(got.Streams[i].Values[k], value) {
+					t.Fatalf("%q is not %q", got.Streams[i].Values[k], value)
+				}
+			}
 		}
 	})
 }

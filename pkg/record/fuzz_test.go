@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"regexp"
 	"strings"
 	"testing"
@@ -156,11 +157,19 @@ func compare(t *testing.T, rec *Record, err error) {
 			t.Fatalf("%s is %q, encoding/json says %q", name, got, want)
 		}
 	}
-	if labels, ok := fields["labels"].(map[string]any); ok && err == nil {
-		for _, p := range rec.Labels {
-			if _, ok := labels[string(p.Name)].(string); !ok {
-				t.Fatalf("label %q, which encoding/json does not know", p.Name)
+	for name, pairs := range map[string][]Pair{"labels": rec.Labels, "structured_metadata": rec.Metadata} {
+		got, want := map[string]string{}, map[string]string{}
+		for _, p := range pairs {
+			got[string(p.Name)] = string(p.Value)
+		}
+		members, _ := fields[name].(map[string]any)
+		for member, value := range members {
+			if text, ok := value.(string); ok {
+				want[member] = text
 			}
+		}
+		if err == nil && !maps.Equal(got, want) {
+			t.Fatalf("%s are %q, encoding/json says %q", name, got, want)
 		}
 	}
 	letter := AppendLetter(nil, rec, &Letter{Reason: InvalidRecord, CapturedAt: time.Unix(1, 0)})
@@ -246,6 +255,9 @@ func FuzzAckReader(f *testing.F) {
 				}
 				return
 			}
+			if i < len(objects) {
+				compareAck(t, &a, objects[i])
+			}
 			line := AppendAck(nil, &a)
 			if err := NewAckReader(bytes.NewReader(line)).Read(&again); err != nil {
 				t.Fatalf("%s: %v", line, err)
@@ -255,6 +267,25 @@ func FuzzAckReader(f *testing.F) {
 			}
 		}
 	})
+}
+
+// compareAck sees to it that an acknowledgement says what its object does.
+func compareAck(t *testing.T, a *Ack, object []byte) {
+	t.Helper()
+	var fields map[string]any
+	if json.Unmarshal(object, &fields) != nil || a.Run != nil {
+		return // numbers beyond a float
+	}
+	for name, got := range map[string]string{"checkpoint_key": a.Key, "checkpoint_value": a.Value} {
+		if want, _ := fields[name].(string); got != want {
+			t.Fatalf("%s of %s is %q", name, object, got)
+		}
+	}
+	for name, got := range map[string]int64{"delivered": a.Delivered, "rejected": a.Rejected, "dropped": a.Dropped} {
+		if want, _ := fields[name].(float64); float64(got) != want {
+			t.Fatalf("%s of %s is %d", name, object, got)
+		}
+	}
 }
 
 // What runs and accounts say is the same after it was written again, and an
