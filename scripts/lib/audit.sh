@@ -108,8 +108,8 @@ audit_lane() {
 		set -- --counts "$audit_dir/counts" "$@"
 	fi
 	if [ -n "$pages" ]; then
-		day=$(printf '%s' "$since" | tr -c 'A-Za-z0-9.\n-' _)
-		set -- --page "$pages/audit-$lane-$day.html" "$@"
+		window=$(printf '%s' "${since}_$until" | tr -c 'A-Za-z0-9.\n-' _)
+		set -- --page "$pages/audit-$lane-$window.html" "$@"
 	fi
 	spool=$(scope LOKI_PUSH_ && default_spool && printf '%s' "$LOKI_PUSH_SPOOL")
 	[ -d "$spool" ] && set -- --spool "$spool" "$@"

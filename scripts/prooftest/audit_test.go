@@ -249,8 +249,9 @@ func TestAuditOfLanes(t *testing.T) {
 			if r.Status != 65 {
 				t.Fatalf("%v", r)
 			}
+			b.Run(sf2loki + " audit one --since " + day.Format(time.DateOnly) + "T00:00:00Z --until " + day.Add(time.Hour).Format(time.RFC3339) + " --pages pages")
 			pages, _ := filepath.Glob(b.Path("pages/audit-*.html"))
-			if len(pages) != 2 {
+			if len(pages) != 3 {
 				t.Errorf("pages %q", pages)
 			}
 			var commands []string
