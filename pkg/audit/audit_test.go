@@ -164,6 +164,23 @@ func TestNothing(t *testing.T) {
 	}
 }
 
+// The page says of what time it is, and on paper no column of it is cut off.
+func TestPageOnPaper(t *testing.T) {
+	for window, change := range map[string]func(*Config){
+		"<p>Events from 2026-07-01T00:00:00Z until before 2026-07-02T00:00:00Z.": nil,
+		"<p>Events of any time.": func(c *Config) { c.Since, c.Until = time.Time{}, time.Time{} },
+	} {
+		var page bytes.Buffer
+		if err := join(t, "", "", "", change).Page(&page); err != nil {
+			t.Fatal(err)
+		}
+		_, print, _ := strings.Cut(page.String(), "@media print {")
+		if !strings.Contains(print, ".wide { overflow: visible; }") || !strings.Contains(page.String(), window) {
+			t.Errorf("the page is\n%s", page.String())
+		}
+	}
+}
+
 // A hostile name is no markup, and no command of a terminal.
 func TestHostileNames(t *testing.T) {
 	r := join(t, listed("A", "<script>\u009b\x1b[2J'", 10, 9), "", "", nil)

@@ -40,18 +40,19 @@ const pageText = `<!DOCTYPE html>
 <title>Audit {{with .Since}}{{if not .IsZero}}{{stamp .}}{{end}}{{end}}: {{.Verdict}}</title>
 <style>
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 80em; padding: 0 1em; color: #1b1b1b; background: #fff; }
-table { border-collapse: collapse; width: 100%; font-size: 13px; }
+table { border-collapse: collapse; width: 100%; font-size: 12px; }
 .wide { overflow-x: auto; }
-th, td { text-align: left; padding: .3em .6em; border-bottom: 1px solid #ccc; vertical-align: top; font-variant-numeric: tabular-nums; }
+th, td { text-align: left; padding: .3em .45em; border-bottom: 1px solid #ccc; vertical-align: top; font-variant-numeric: tabular-nums; }
 code { font: 12px/1.4 ui-monospace, monospace; overflow-wrap: anywhere; }
 .complete { color: #14532d; } .too-early { color: #7c4a03; } .hole { color: #9b1c1c; font-weight: bold; }
-@media print { body { margin: 0; max-width: none; } }
+@page { size: landscape; }
+@media print { body { margin: 0; max-width: none; } .wide { overflow: visible; } table, code { font-size: 9px; } th, td { padding: .2em .3em; } }
 </style>
 </head>
 <body>
 <main>
 <h1>Audit: <span class="{{class .Verdict}}">{{.Verdict}}</span></h1>
-<p>Events{{if not .Since.IsZero}} from {{stamp .Since}}{{end}}{{if not .Until.IsZero}} until before {{stamp .Until}}{{end}}.
+<p>Events{{if and .Since.IsZero .Until.IsZero}} of any time{{end}}{{if not .Since.IsZero}} from {{stamp .Since}}{{end}}{{if not .Until.IsZero}} until before {{stamp .Until}}{{end}}.
 Made at {{stamp .MadeAt}} by {{.Program}} {{.Release}}{{with .Instance}} as {{.}}{{end}}; exit status {{.Status}}.</p>
 <h2>Accounts</h2>
 <div class="wide"><table>
