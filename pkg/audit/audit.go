@@ -139,6 +139,7 @@ type auditor struct {
 	times    map[[2]string][]int64 // the same by source and event type, or topic: their times, sorted
 	lostOf   map[string]int64      // dropped of listed files, by runs that were cut off
 	passed   map[runKey]*cover     // by runs, of sources without files
+	org      string                // of all passes, when they are of one
 	captured []*letter             // that stand for entries of the window
 }
 
@@ -151,6 +152,7 @@ func Join(cfg Config, in *Inputs) *Report {
 	}
 	a.sortLetters()
 	a.passed = a.covers()
+	a.org = in.org()
 	for i := range in.files {
 		a.file(&in.files[i])
 	}

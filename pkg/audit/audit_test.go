@@ -181,6 +181,38 @@ func TestPageOnPaper(t *testing.T) {
 	}
 }
 
+// What pulls a file again has its rows be of the org that the others are of.
+func TestCommandsOfAnOrg(t *testing.T) {
+	const all, holed = `"bytes":9,"rows":10,"delivered":10`, `"bytes":9,"rows":10,"delivered":9`
+	for _, tt := range []struct{ ledger, pull, want string }{
+		{account("org=x:eventlogfile:Login", "B", all), "", " --interval Hourly --org x |"},
+		{account("org=x:eventlogfile:Login", "A", holed), "", " --interval Hourly --org x |"},
+		{account("org=x:eventlogfile:Login", "A", holed), "again", " --interval Hourly"},
+		{account("org=x:eventlogfile:Login", "A", holed) + account("org=y:eventlogfile:Login", "B", all), "", " --interval Hourly |"},
+		{account("eventlogfile:Login", "A", holed), "", " --interval Hourly |"},
+	} {
+		r := join(t, listed("A", "Login", 10, 9), tt.ledger, "", func(c *Config) { c.Commands.Pull = tt.pull })
+		if len(r.Findings) != 1 || !strings.Contains(r.Findings[0].Command+"$", tt.want) || strings.Contains(r.Findings[0].Command, "--org") != strings.Contains(tt.want, "--org") {
+			t.Errorf("%swant a command with %q: %+v", tt.ledger, tt.want, r.Findings)
+		}
+	}
+}
+
+// What pulls a file again that is not listed is of its day or hour.
+func TestCommandsOfFilesThatAreNotListed(t *testing.T) {
+	const holed = `"rows":10,"delivered":9`
+	for ledger, want := range map[string]string{
+		account("eventlogfile:Login", "Z", `"interval":"Hourly",`+holed):                                                                         " --until 2026-07-01T11:00:00Z --event-type Login --interval Hourly |",
+		strings.Replace(account("eventlogfile:Daily:Login", "Z", `"interval":"Daily",`+holed), "T10:00:00Z", "T00:00:00Z", 1):                    " --until 2026-07-02T00:00:00Z --event-type Login --interval Daily |",
+		strings.NewReplacer("eventlogfile:Login", "eventlogfile:Daily:Login", "2026-07-01T10:10:00Z", "2026-07-01T00:10:00Z").Replace(lossOf(2)): " --until 2026-07-02T00:00:00Z --event-type Login --interval Daily |",
+	} {
+		r := join(t, "", ledger, "", nil)
+		if len(r.Findings) != 1 || !strings.Contains(r.Findings[0].Command, want) {
+			t.Errorf("%swant a command with %q: %+v", ledger, want, r.Findings)
+		}
+	}
+}
+
 // A hostile name is no markup, and no command of a terminal.
 func TestHostileNames(t *testing.T) {
 	r := join(t, listed("A", "<script>\u009b\x1b[2J'", 10, 9), "", "", nil)

@@ -24,12 +24,12 @@ type Commands struct {
 
 // pull is the command that pulls the files of a window again, whatever was
 // pulled of them before: it begins without a position.
-func (c *Commands) pull(eventType, interval string, since, until time.Time) string {
+func (c *Commands) pull(org, eventType, interval string, since, until time.Time) string {
 	args := " --event-type " + quote(eventType)
 	if interval != "" {
 		args += " --interval " + quote(interval)
 	}
-	return c.pipeline("sf-pull elf", args, since, until)
+	return c.pipeline("sf-pull elf", args+c.org(org), since, until)
 }
 
 func (c *Commands) pipeline(source, args string, since, until time.Time) string {
@@ -56,21 +56,28 @@ func (c *Commands) pullOther(p *pass, since, until time.Time) string {
 		if strings.ContainsRune(p.Origin, '/') || strings.HasSuffix(p.Origin, ".csv") {
 			return "" // a file on disk
 		}
-		return c.pull(p.EventType, "", since, until)
+		f := file{Interval: p.Interval}
+		if name := checkpoint.ParseKey(p.key).Object; f.Interval == "" && name != checkpoint.EventType(name) {
+			f.Interval = "Daily"
+		}
+		if at, err := time.Parse(time.RFC3339, p.LogDate); err == nil {
+			since, until = at, at.Add(f.span())
+		}
+		return c.pull(p.org(), p.EventType, f.Interval, since, until)
 	case checkpoint.SourceObjects:
-		return c.pipeline("sf-pull objects", " --object "+quote(p.EventType)+c.org(p), since, until)
+		return c.pipeline("sf-pull objects", " --object "+quote(p.EventType)+c.org(p.org()), since, until)
 	case checkpoint.SourceApexLog:
-		return c.pipeline("sf-pull apexlog", c.org(p), since, until)
+		return c.pipeline("sf-pull apexlog", c.org(p.org()), since, until)
 	}
 	return ""
 }
 
 // org names whose rows are meant, where the command does not know already.
-func (c *Commands) org(p *pass) string {
-	if org := p.org(); org != "" && c.Pull == "" {
-		return " --org " + quote(org)
+func (c *Commands) org(name string) string {
+	if name == "" || c.Pull != "" {
+		return ""
 	}
-	return ""
+	return " --org " + quote(name)
 }
 
 // replay is the command that replays some letters. Those that were refused for

@@ -45,6 +45,7 @@ func (f *file) span() time.Duration {
 type pass struct {
 	Origin           string `json:"origin"`
 	EventType        string `json:"event_type"`
+	Interval         string `json:"interval"`
 	LogDate          string `json:"log_date"`
 	Bytes            int64  `json:"bytes"`
 	Rows             int64  `json:"rows"`
@@ -239,6 +240,22 @@ func (in *Inputs) Ledger(name string, r io.Reader) error {
 		}
 		return nil
 	})
+}
+
+// org is that of all passes, if they are of one.
+func (in *Inputs) org() string {
+	orgs := map[string]bool{}
+	for _, passes := range in.passes {
+		for i := range passes {
+			orgs[passes[i].org()] = true
+		}
+	}
+	for org := range orgs {
+		if len(orgs) == 1 {
+			return org
+		}
+	}
+	return ""
 }
 
 // supersede forgets a loss that an account or a later line tells of. One that

@@ -94,7 +94,7 @@ func (a *auditor) file(f *file) {
 // hole is a finding about a listed file, which pulling it again mends.
 func (a *auditor) hole(f *file) Finding {
 	return Finding{Verdict: Hole, Source: elfSource, EventType: f.EventType, File: f.ID, LogDate: stamp(f.LogDate),
-		Command: a.cfg.Commands.pull(f.EventType, f.Interval, f.LogDate, f.LogDate.Add(f.span()))}
+		Command: a.cfg.Commands.pull(a.org, f.EventType, f.Interval, f.LogDate, f.LogDate.Add(f.span()))}
 }
 
 // unsettled tells, in findings like f, what is without a fate of a pass, and
@@ -457,6 +457,6 @@ func (a *auditor) compare(key hourKey, e *expected, held int64) {
 	default:
 		a.find(Finding{Verdict: Hole, Kind: LokiFewer, Source: elfSource, EventType: key.eventType, LogDate: stamp(key.logDate), Entries: e.sum - held,
 			Text:    fmt.Sprintf("Loki holds %d entries, %d were delivered", held, e.sum),
-			Command: a.cfg.Commands.pull(key.eventType, e.interval, key.logDate, key.logDate.Add(key.span))})
+			Command: a.cfg.Commands.pull(a.org, key.eventType, e.interval, key.logDate, key.logDate.Add(key.span))})
 	}
 }
