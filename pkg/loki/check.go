@@ -21,19 +21,6 @@ func problem(reason record.Reason, format string, args ...any) *Problem {
 	return &Problem{Reason: reason, Text: fmt.Sprintf(format, args...)}
 }
 
-// Check judges a whole entry: labels, then time, then metadata, the order in
-// which Loki would. labels are those that will be sent, the hour label
-// included. ts and now are nanoseconds since the epoch. nil: nothing is wrong.
-func (l *Limits) Check(labels, metadata []record.Pair, ts, now int64) *Problem {
-	if p := l.CheckLabels(labels); p != nil {
-		return p
-	}
-	if p := l.CheckTime(ts, now); p != nil {
-		return p
-	}
-	return l.CheckMetadata(metadata)
-}
-
 // The labels that Loki itself adds to what comes with its backfill header; a
 // request that brings them is refused whole.
 const (

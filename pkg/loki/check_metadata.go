@@ -7,19 +7,16 @@ import (
 	"sf2loki/pkg/record"
 )
 
-// CheckMetadata judges an entry's structured metadata. metadata_too_large and
+// checkMetadata judges an entry's structured metadata. metadata_too_large and
 // metadata_too_many are limits. invalid_metadata is a name that Loki answers
 // with a 500 for the whole request (empty, or nothing but underscores once
 // normalised), and two names that become one with different values: Loki keeps
 // one of the values and says nothing. A pair that merely repeats is let pass,
 // and so are names that Loki rewrites (a.b becomes a_b) and values with U+FFFD,
 // in which it puts a space: neither loses what the line still holds.
-func (l *Limits) CheckMetadata(metadata []record.Pair) *Problem {
-	return l.checkMetadata(metadata, nil)
-}
-
-// checkMetadata is CheckMetadata for one entry after the other: names that are
-// known are not looked at again. known may be nil.
+//
+// Names that are known from an entry before are not looked at again. known may be
+// nil.
 func (l *Limits) checkMetadata(metadata []record.Pair, known *knownNames) *Problem {
 	if len(metadata) == 0 {
 		return nil

@@ -120,7 +120,7 @@ func TestCheckMetadata(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			l := DefaultLimits()
-			wantProblem(t, l.CheckMetadata(tc.metadata), tc.reason, tc.text)
+			wantProblem(t, l.checkMetadata(tc.metadata, nil), tc.reason, tc.text)
 			if tc.reason == "" || tc.reason == record.InvalidMetadata { // among very many the same
 				problem, _ := checkMetadataNames(append(numbered(2000), tc.metadata...))
 				wantProblem(t, problem, tc.reason, tc.text)
@@ -128,7 +128,7 @@ func TestCheckMetadata(t *testing.T) {
 		})
 	}
 	var none Limits
-	if p := none.CheckMetadata(append(numbered(300), pairs("a", strings.Repeat("v", 1<<20))...)); p != nil {
+	if p := none.checkMetadata(append(numbered(300), pairs("a", strings.Repeat("v", 1<<20))...), nil); p != nil {
 		t.Errorf("without limits: %+v", p)
 	}
 }
@@ -183,22 +183,12 @@ func TestCheckTime(t *testing.T) {
 	}
 }
 
-func TestCheckOrder(t *testing.T) {
-	l := DefaultLimits()
-	now := at("2026-11-30T12:00:00Z")
-	bad := pairs("a-b", "x")
-	wantProblem(t, l.Check(bad, pairs("", "x"), 0, now), record.InvalidLabels, "a-b")
-	wantProblem(t, l.Check(pairs("a", "b"), pairs("", "x"), 0, now), record.TooOld, "1970")
-	wantProblem(t, l.Check(pairs("a", "b"), pairs("", "x"), now, now), record.InvalidMetadata, "no letter")
-	wantProblem(t, l.Check(pairs("a", "b"), pairs("c", "x"), now, now), "", "")
-}
-
 func TestCheckAllocatesNothing(t *testing.T) {
 	l := DefaultLimits()
 	labels := pairs("source", "eventlogfile", "event_type", "Login", "event_hour", "2026-07-01T17", "org", "Prod ü")
 	metadata := pairs("level", "info", "My_Field__c", "x", "a.b", "y", "USER_ID", "005")
 	if n := testing.AllocsPerRun(100, func() {
-		if l.Check(labels, metadata, 10, 10) != nil {
+		if l.CheckLabels(labels) != nil || l.CheckTime(10, 10) != nil || l.checkMetadata(metadata, nil) != nil {
 			t.Error("refused")
 		}
 	}); n != 0 {
