@@ -98,6 +98,7 @@ func (a *auditing) exec(_ context.Context, args []string) error {
 // read reads all inputs.
 func (a *auditing) read() (*audit.Inputs, error) {
 	in := audit.NewInputs()
+	in.Since, in.Until = a.since, a.until
 	if err := a.readFile(a.listing, in.Listing); err != nil {
 		return nil, err
 	}

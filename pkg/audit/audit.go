@@ -49,6 +49,8 @@ type Config struct {
 	Commands     Commands
 }
 
+func (c *Config) window() window { return window{c.Since, c.Until} }
+
 // Kind is what a finding is about.
 type Kind string
 
@@ -138,7 +140,6 @@ type auditor struct {
 	origins  map[string]int64      // letters of what is not listed, by origin
 	times    map[[2]string][]int64 // the same by source and event type, or topic: their times, sorted
 	lostOf   map[string]int64      // dropped of listed files, by runs that were cut off
-	passed   map[runKey]*cover     // by runs, of sources without files
 	org      string                // of all passes, when they are of one
 	captured []*letter             // that stand for entries of the window
 }
@@ -151,7 +152,7 @@ func Join(cfg Config, in *Inputs) *Report {
 			Rows: []*Row{}, Findings: []Finding{}},
 	}
 	a.sortLetters()
-	a.passed = a.covers()
+	in.coverLosses()
 	a.org = in.org()
 	for i := range in.files {
 		a.file(&in.files[i])

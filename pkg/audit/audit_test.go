@@ -434,6 +434,30 @@ func TestPagesOverMidnight(t *testing.T) {
 	}
 }
 
+// Of a ledger nothing is kept that the window does not need, and a run that
+// began before it mends all the same what it has passed over.
+func TestLedgerOfYears(t *testing.T) {
+	page := func(run, span, rest string) string {
+		return strings.Replace(pageOf("eventlog_objects:LoginHistory", run, rest), "2026-07-01T10:00:00.000Z/2026-07-01T11:00:00.000Z", span, 1)
+	}
+	holed := page("r", "2026-06-30T23:00:00Z/2026-07-01T01:00:00Z", `"rows":5,"delivered":4`)
+	for ledger, want := range map[string]string{
+		holed: "rows missing 1",
+		holed + page("s", "2026-06-30T22:00:00Z/2026-06-30T23:30:00Z", `"rows":2,"delivered":2`) + page("s", "2026-06-30T23:30:00Z/2026-07-01T02:00:00Z", `"rows":3,"delivered":3`): "",
+	} {
+		in := NewInputs()
+		in.Since, in.Until = now.Truncate(24*time.Hour).AddDate(0, 0, -1), now.Truncate(24*time.Hour)
+		old := strings.Replace(account("eventlogfile:Login", "Z", `"rows":10`), "2026-07-01T10", "2026-06-01T10", 1)
+		if err := in.Ledger("ledger", strings.NewReader(old+ledger)); err != nil {
+			t.Fatal(err)
+		}
+		r := Join(Config{Since: in.Since, Until: in.Until, Now: now}, in)
+		if got := kindsOf(r); got != want || len(in.passes["Z"]) > 0 {
+			t.Errorf("found %q, want %q; passes %v", got, want, in.passes)
+		}
+	}
+}
+
 // What is no input is refused.
 func TestInputs(t *testing.T) {
 	for _, tt := range []struct {

@@ -39,37 +39,34 @@ type cover struct {
 	refused bool
 }
 
-// covers finds what runs have passed over, of sources that have no files.
-func (a *auditor) covers() map[runKey]*cover {
-	covers := map[runKey]*cover{}
-	for _, passes := range a.in.passes {
-		for i := range passes {
-			p := &passes[i]
-			r, ok := reachOf(p.Origin)
-			if !ok {
-				continue
-			}
-			c := covers[runKey{p.run, p.key}]
-			if c == nil {
-				c = &cover{reach: r, org: p.org(), source: p.source, eventType: p.EventType}
-				covers[runKey{p.run, p.key}] = c
-			}
-			if r.from.Before(c.from) {
-				c.from = r.from
-			}
-			if r.to.After(c.to) {
-				c.to = r.to
-			}
-			refused, _ := p.fates()
-			c.lossy, c.refused = c.lossy || p.lossy(), c.refused || refused > 0
-		}
+// cover notes what a run has passed over, of sources that have no files.
+func (in *Inputs) cover(p *pass) {
+	r, ok := reachOf(p.Origin)
+	if !ok {
+		return
 	}
-	for i := range a.in.lost {
-		if c := covers[runKey{a.in.lost[i].run, a.in.lost[i].key}]; c != nil {
+	c := in.covers[runKey{p.run, p.key}]
+	if c == nil {
+		c = &cover{reach: r, org: p.org(), source: p.source, eventType: p.EventType}
+		in.covers[runKey{p.run, p.key}] = c
+	}
+	if r.from.Before(c.from) {
+		c.from = r.from
+	}
+	if r.to.After(c.to) {
+		c.to = r.to
+	}
+	refused, _ := p.fates()
+	c.lossy, c.refused = c.lossy || p.lossy(), c.refused || refused > 0
+}
+
+// coverLosses tells the runs that were cut off with a loss.
+func (in *Inputs) coverLosses() {
+	for i := range in.lost {
+		if c := in.covers[runKey{in.lost[i].run, in.lost[i].key}]; c != nil {
 			c.lossy = true
 		}
 	}
-	return covers
 }
 
 // mended tells whether a run of the same org has passed over all of a span
@@ -79,7 +76,7 @@ func (a *auditor) mended(p *pass, r reach) (mended, clean bool) {
 	if p.source == checkpoint.SourcePubsub {
 		return false, false
 	}
-	for _, c := range a.passed {
+	for _, c := range a.in.covers {
 		if !c.lossy && c.org == p.org() && c.source == p.source && c.eventType == p.EventType && !c.from.After(r.from) && !c.to.Before(r.to) {
 			mended, clean = true, clean || !c.refused
 		}

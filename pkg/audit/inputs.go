@@ -127,9 +127,14 @@ type hourCount struct {
 type Inputs struct {
 	Read []Input
 
+	// Since and Until are the window of the audit, if it is known before the
+	// ledgers are read: what else they tell is not kept then.
+	Since, Until time.Time
+
 	files    []file
 	listed   map[string]bool
 	passes   map[string][]pass // by origin
+	covers   map[runKey]*cover
 	lost     []loss
 	letters  map[copied]*letter      // of each row once, however often it was captured
 	fates    map[string]spool.Status // the best one of each entry
@@ -140,7 +145,7 @@ type Inputs struct {
 
 // NewInputs returns Inputs without anything.
 func NewInputs() *Inputs {
-	return &Inputs{listed: map[string]bool{}, passes: map[string][]pass{}, letters: map[copied]*letter{}, fates: map[string]spool.Status{}}
+	return &Inputs{listed: map[string]bool{}, passes: map[string][]pass{}, covers: map[runKey]*cover{}, letters: map[copied]*letter{}, fates: map[string]spool.Status{}}
 }
 
 // digest hashes what is read of an input.
@@ -231,7 +236,10 @@ func (in *Inputs) Ledger(name string, r io.Reader) error {
 		case l.Account != nil:
 			l.Account.source, l.Account.at = sourceOf(checkpoint.ParseKey(l.Key)), l.At
 			l.Account.run, l.Account.key = l.RunID, l.Key
-			in.passes[l.Account.Origin] = append(in.passes[l.Account.Origin], *l.Account)
+			in.cover(l.Account)
+			if in.listed[l.Account.Origin] || (window{in.Since, in.Until}).concerns(l.Account) {
+				in.passes[l.Account.Origin] = append(in.passes[l.Account.Origin], *l.Account)
+			}
 			in.supersede(l.RunID, l.Key, l.Account.Dropped)
 		case l.Loss != nil:
 			in.supersede(l.RunID, l.Key, l.Loss.Dropped)

@@ -217,19 +217,11 @@ func (a *auditor) others() {
 			passes = []pass{*best(passes, 0)}
 		}
 		for i := range passes {
-			if a.concerns(&passes[i]) {
+			if a.cfg.window().concerns(&passes[i]) {
 				a.other(&passes[i])
 			}
 		}
 	}
-}
-
-// concerns tells whether a pass is of the window, or has rows of it: the rows of
-// one account may be of several days.
-func (a *auditor) concerns(p *pass) bool {
-	r, ok := reachOf(p.Origin)
-	return a.inWindow(p.when()) ||
-		ok && !r.to.Before(a.cfg.Since) && (a.cfg.Until.IsZero() || r.from.Before(a.cfg.Until)) && !r.to.Before(r.from)
 }
 
 // when is what there is to tell the time of a pass: its events', or its own.
@@ -243,9 +235,7 @@ func (p *pass) when() time.Time {
 	return p.at
 }
 
-func (a *auditor) inWindow(t time.Time) bool {
-	return !t.Before(a.cfg.Since) && (a.cfg.Until.IsZero() || t.Before(a.cfg.Until))
-}
+func (a *auditor) inWindow(t time.Time) bool { return a.cfg.window().has(t) }
 
 func (a *auditor) other(p *pass) {
 	since, until := a.cfg.Since, a.cfg.Until
