@@ -138,7 +138,7 @@ type auditor struct {
 	report   *Report
 	ofFile   map[string][]*letter  // of listed files
 	origins  map[string]int64      // letters of what is not listed, by origin
-	times    map[[2]string][]int64 // the same by source and event type, or topic: their times, sorted
+	times    map[[3]string][]int64 // the same by source, org, and event type or topic: their times, sorted
 	lostOf   map[string]int64      // dropped of listed files, by runs that were cut off
 	org      string                // of all passes, when they are of one
 	captured []*letter             // that stand for entries of the window
@@ -147,7 +147,7 @@ type auditor struct {
 // Join joins what the inputs say.
 func Join(cfg Config, in *Inputs) *Report {
 	a := &auditor{
-		cfg: cfg, in: in, rows: map[[2]string]*Row{}, ofFile: map[string][]*letter{}, origins: map[string]int64{}, times: map[[2]string][]int64{}, lostOf: map[string]int64{},
+		cfg: cfg, in: in, rows: map[[2]string]*Row{}, ofFile: map[string][]*letter{}, origins: map[string]int64{}, times: map[[3]string][]int64{}, lostOf: map[string]int64{},
 		report: &Report{Version: 1, MadeAt: cfg.Now.UTC(), Since: cfg.Since, Until: cfg.Until, Inputs: in.Read,
 			Rows: []*Row{}, Findings: []Finding{}},
 	}

@@ -362,7 +362,7 @@ func TestTopics(t *testing.T) {
 			t.Fatal(err)
 		}
 		in.hasSpool = true
-		in.letters[copied{}] = &letter{"/event/Orders__chn", "pubsub", "Order__e", now.AddDate(0, 0, -1).Truncate(24 * time.Hour).Add(10*time.Hour + 30*time.Minute).UnixNano(), spool.New, "too_old"}
+		in.letters[copied{}] = &letter{origin: "/event/Orders__chn", source: "pubsub", eventType: "Order__e", at: now.AddDate(0, 0, -1).Truncate(24 * time.Hour).Add(10*time.Hour + 30*time.Minute).UnixNano(), status: spool.New, reason: "too_old"}
 		r := Join(Config{Now: now, Commands: Commands{Ledger: "l"}}, in)
 		if got := kindsOf(r); got != tt.want {
 			t.Errorf("%s: found %q, want %q: %+v", tt.name, got, tt.want, r.Findings)
@@ -380,16 +380,19 @@ func TestPages(t *testing.T) {
 		name, ledger string
 		letters      []string // their times; nil: there is no spool
 		want         string
+		org          string // of the letters
 	}{
-		{"whole", whole, nil, ""},
-		{"another run has passed over them", pageOf("org=a:"+key, "r", `"rows":5,"delivered":3,"dropped":2`) + whole, nil, ""},
-		{"one of another org", pageOf("org=b:"+key, "r", `"rows":5,"delivered":3,"dropped":2`) + whole, nil, "dropped 2"},
-		{"refused, and nobody looks for letters", refused, nil, "dead letters wait 3"},
-		{"letters are there", refused, []string{"10:00:00", "10:59:59.999", "11:00:00"}, "dead letters wait 3"},
-		{"letters of another time", refused, []string{"09:59:59.999", "10:59:59", "11:00:00.001"}, "dead letters wait 3, dead letters lost 2"},
-		{"all letters are lost", refused, []string{}, "dead letters lost 3"},
-		{"all were delivered since", refused + whole, []string{}, ""},
-		{"some were refused again", refused + pageOf("org=a:"+key, "s", `"rows":5,"delivered":4,"rejected":1`), []string{"10:30:00"}, "dead letters wait 1, dead letters lost 2"},
+		{"whole", whole, nil, "", ""},
+		{"another run has passed over them", pageOf("org=a:"+key, "r", `"rows":5,"delivered":3,"dropped":2`) + whole, nil, "", ""},
+		{"one of another org", pageOf("org=b:"+key, "r", `"rows":5,"delivered":3,"dropped":2`) + whole, nil, "dropped 2", ""},
+		{"refused, and nobody looks for letters", refused, nil, "dead letters wait 3", ""},
+		{"letters are there", refused, []string{"10:00:00", "10:59:59.999", "11:00:00"}, "dead letters wait 3", ""},
+		{"letters of another time", refused, []string{"09:59:59.999", "10:59:59", "11:00:00.001"}, "dead letters wait 3, dead letters lost 2", ""},
+		{"all letters are lost", refused, []string{}, "dead letters lost 3", ""},
+		{"all were delivered since", refused + whole, []string{}, "", ""},
+		{"some were refused again", refused + pageOf("org=a:"+key, "s", `"rows":5,"delivered":4,"rejected":1`), []string{"10:30:00"}, "dead letters wait 1, dead letters lost 2", ""},
+		{"letters of the org", refused, []string{"10:00:00", "10:30:00", "11:00:00"}, "dead letters wait 3", "a"},
+		{"letters of another org", refused, []string{"10:00:00", "10:30:00", "11:00:00"}, "dead letters wait 3, dead letters lost 3", "b"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			in := NewInputs()
@@ -402,7 +405,7 @@ func TestPages(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				in.letters[copied{entry: fmt.Sprint(i)}] = &letter{"id", "eventlog_objects", "LoginHistory", when.UnixNano(), spool.New, "too_old"}
+				in.letters[copied{entry: fmt.Sprint(i)}] = &letter{origin: "id", source: "eventlog_objects", eventType: "LoginHistory", org: tt.org, at: when.UnixNano(), status: spool.New, reason: "too_old"}
 			}
 			r := Join(Config{Now: now, Commands: Commands{Ledger: "l"}}, in)
 			if got := kindsOf(r); got != tt.want {

@@ -110,6 +110,7 @@ type copied struct{ entry, origin string }
 type letter struct {
 	origin            string // the file or page of its row
 	source, eventType string
+	org               string // its label, if it has one
 	at                int64
 	status            spool.Status
 	reason            record.Reason
@@ -325,7 +326,7 @@ func (in *Inputs) letter(l *spool.Letter, s spool.Status) {
 		origin = origin[:i]
 	}
 	at, _ := l.Time()
-	in.letters[of] = &letter{origin: origin, source: l.Label("source"), eventType: l.Label("event_type"), at: at, reason: l.Reason()}
+	in.letters[of] = &letter{origin: origin, source: l.Label("source"), eventType: l.Label("event_type"), org: l.Label("org"), at: at, reason: l.Reason()}
 }
 
 // rank orders what became of copies of one entry: one that was delivered is

@@ -25,9 +25,9 @@ func (a *auditor) sortLetters() {
 		if l.reason == record.SourceGap {
 			continue // there is no row in it
 		}
-		of := [2]string{l.source, l.eventType}
+		of := [3]string{l.source, l.org, l.eventType}
 		if l.source == checkpoint.SourcePubsub {
-			of[1] = l.origin // its topic, which may be a channel of many event types
+			of[2] = l.origin // its topic, which may be a channel of many event types
 		}
 		a.origins[l.origin]++
 		a.times[of] = append(a.times[of], l.at)
@@ -254,20 +254,25 @@ func (a *auditor) other(p *pass) {
 }
 
 // lettersOf is how many letters there are of the rows of a pass over no listed
-// file: those of its origin, or of its span, and those without a time.
+// file: those of its origin, or of its span, and those without a time, that are
+// of its org or do not say of which.
 func (a *auditor) lettersOf(p *pass) int64 {
 	r, ok := reachOf(p.Origin)
 	if !ok {
 		return a.origins[p.Origin]
 	}
 	name, _, _ := strings.Cut(p.Origin, " ")
-	times := a.times[[2]string{p.source, name}]
-	before := func(t int64) int {
-		n, _ := slices.BinarySearch(times, t)
-		return n
-	}
 	since, until := r.window()
-	return int64(before(until.UnixNano()) - before(since.UnixNano()) + before(1) - before(0))
+	n := 0
+	for _, org := range slices.Compact([]string{"", p.org()}) {
+		times := a.times[[3]string{p.source, org, name}]
+		before := func(t int64) int {
+			n, _ := slices.BinarySearch(times, t)
+			return n
+		}
+		n += before(until.UnixNano()) - before(since.UnixNano()) + before(1) - before(0)
+	}
+	return int64(n)
 }
 
 // lettersLost tells, in a finding like f, of refused entries whose letters
