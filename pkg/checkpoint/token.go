@@ -56,11 +56,12 @@ func (t token) time() (time.Time, bool) {
 }
 
 // parseTime reads a time as Salesforce writes it, as RFC 3339 has it, or a
-// date, which is its midnight in UTC.
+// date, which is its midnight in UTC. A year that no source can go on from is no
+// time.
 func parseTime(text string) (time.Time, bool) {
 	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999Z0700", time.DateOnly} {
 		if t, err := time.Parse(layout, text); err == nil {
-			return t.UTC(), true
+			return t.UTC(), t.Year() >= 1700 && t.Year() <= 2200
 		}
 	}
 	return time.Time{}, false

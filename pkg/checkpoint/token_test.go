@@ -63,6 +63,8 @@ func TestCheckValueRefuses(t *testing.T) {
 		{"eventlogfile", "2026-07-01", 65, "names no event type"},
 		{"eventlog_objects:X", "2026-13-01", 65, "no position"},
 		{"apexlog", "yesterday", 65, "no position"},
+		{"apexlog", "1600-01-01", 65, "no position"},
+		{"eventlogfile:Login", "0001-01-01T00:00:00Z", 65, "no position"},
 		{"file:a.csv", "5", 65, "no file position"},
 		{"file:a.csv", `{"rows":5}`, 65, "no version"},
 	}

@@ -218,10 +218,14 @@ func FormatSize(n int64) string {
 }
 
 // ParseTime reads RFC 3339 with any offset and fraction, also without seconds,
-// and a date, which is its midnight in UTC.
+// and a date, which is its midnight in UTC. Years that nanoseconds since the epoch
+// have no number for are none: it would be that of another time.
 func ParseTime(s string) (time.Time, error) {
 	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04Z07:00", time.DateOnly} {
 		if t, err := time.Parse(layout, s); err == nil {
+			if y := t.Year(); y < 1700 || y > 2200 {
+				return time.Time{}, fmt.Errorf("%.80q is no time between 1700 and 2200", s)
+			}
 			return t.UTC(), nil
 		}
 	}

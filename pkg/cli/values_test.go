@@ -69,6 +69,7 @@ func TestParseTime(t *testing.T) {
 		"2026-07-01T10:00:00.5+02:00":    "2026-07-01T08:00:00.5Z",
 		"2026-07-01T10:00Z":              "2026-07-01T10:00:00Z",
 		"2026-07-01T10:00:00.123456789Z": "2026-07-01T10:00:00.123456789Z",
+		"1700-01-01":                     "1700-01-01T00:00:00Z",
 	}
 	for s, want := range good {
 		got, err := ParseTime(s)
@@ -76,7 +77,7 @@ func TestParseTime(t *testing.T) {
 			t.Errorf("ParseTime(%q) = %v, %v, want %s", s, got, err, want)
 		}
 	}
-	for _, s := range []string{"", "yesterday", "2026-07-01T10:00:00", "2026-7-1", "7d", "1782936000"} {
+	for _, s := range []string{"", "yesterday", "2026-07-01T10:00:00", "2026-7-1", "7d", "1782936000", "0001-01-01", "1600-01-01", "2300-01-01T00:00:00Z"} {
 		if got, err := ParseTime(s); err == nil {
 			t.Errorf("ParseTime(%q) = %v, want an error", s, got)
 		}

@@ -46,6 +46,7 @@ func TestParsePosition(t *testing.T) {
 		{"with members of another kind", `{"v":1,"ts":5}`, Position{}, true, 0},
 		{"with an id that would change the query", `{"v":1,"ts":"2026-07-01T10:00:00.000Z","id":"x' OR Id != '"}`, Position{Set: true, Time: ten}, true, 0},
 		{"with an id that is too long", `{"v":1,"ts":"2026-07-01T10:00:00.000Z","id":"` + strings.Repeat("a", 256) + `"}`, Position{Set: true, Time: ten}, true, 0},
+		{"a date that nanoseconds have no number for", "1600-01-01", Position{}, true, 0},
 		{"empty", "", Position{}, true, 0},
 		{"a list", "[]", Position{}, true, 0},
 		{"null", "null", Position{}, true, 0},

@@ -214,6 +214,8 @@ func TestTime(t *testing.T) {
 		{`"string"`, "2026-07-01T10:00:00.123Z", at},
 		{`"string"`, "2026-07-01T12:00:00.123+0200", at},
 		{`"string"`, "yesterday", time.Time{}},
+		{`"string"`, "9999-12-31T00:00:00Z", time.Time{}},
+		{`"string"`, "1600-01-01T00:00:00.000+0000", time.Time{}},
 		{`{"type":"long","logicalType":"timestamp-micros"}`, at.UnixMicro(), at},
 		{`{"type":"long","logicalType":"timestamp-millis"}`, at.UnixMilli(), at},
 		{`["null",{"type":"long","logicalType":"timestamp-nanos"}]`, at.UnixNano(), at},
@@ -241,6 +243,25 @@ func TestTime(t *testing.T) {
 			t.Errorf("%v of %s is %v, %v; want %v", c.value, c.typ, time.Unix(0, got).UTC(), ok, c.want)
 		}
 	}
+}
+
+// A time of an event is the one that package time reads in it.
+func FuzzParseTime(f *testing.F) {
+	for _, s := range []string{"2026-07-01T10:00:00.123Z", "2026-07-01T12:00:00.123+0200", "2026-07-01T12:00:00+02:00", "9999-12-31T00:00:00Z", "1600-01-01T00:00:00.000+0000", "2026-02-30T00:00:00Z", "2026-07-01", ""} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		got, ok := parseTime(text)
+		if !ok {
+			return
+		}
+		for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999Z0700"} {
+			if want, err := time.Parse(layout, string(text)); err == nil && want.Equal(time.Unix(0, got)) {
+				return
+			}
+		}
+		t.Fatalf("%q is %v", text, time.Unix(0, got).UTC())
+	})
 }
 
 // wide is the schema of an event with 40 fields, most of them optional, and a
