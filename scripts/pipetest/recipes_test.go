@@ -48,7 +48,7 @@ func TestRecipes(t *testing.T) {
 		{"edit a label", ".labels.environment", labelRecipe},
 		{"edit the line", "del(.CLIENT_IP)", lineRecipe},
 		{"change the time", "del(.ts_unix_nano)", timeRecipe},
-		{"two destinations", "sf-pull elf --lane audit", lanesRecipe},
+		{"two destinations", "--lane audit", lanesRecipe},
 		{"keep a copy", "tee copy.ndjson", copyRecipe},
 		{"count by type", "uniq -c", countRecipe},
 	} {
@@ -173,7 +173,6 @@ func timeRecipe(d *day, recipe string) {
 func lanesRecipe(d *day, recipe string) {
 	other := loki(d.T, lokitest.Config{})
 	script := strings.NewReplacer("http://audit.example:3100", d.srv.URL, "http://rest.example:3100", other.URL).Replace(recipe)
-	d.set("SF_PULL_EVENT_TYPE=*")
 	for range 2 {
 		d.OK("set -e\n" + script)
 		same(d.T, "audit", held(d.srv), d.org.want.only("Login"))
@@ -188,7 +187,6 @@ func lanesRecipe(d *day, recipe string) {
 }
 
 func copyRecipe(d *day, recipe string) {
-	d.set("SF_PULL_EVENT_TYPE=*")
 	script := strings.Replace(recipe, "http://127.0.0.1:3100", d.srv.URL, 1)
 	d.OK(script)
 	d.stored()
@@ -214,7 +212,6 @@ func TestPipelineExamples(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := newDay(t)
-			d.set("SF_PULL_EVENT_TYPE=*")
 			d.twoTypes(5, 40)
 			script := strings.ReplaceAll(all[i], "https://loki.example.org", d.srv.URL)
 			if name == "replay" {

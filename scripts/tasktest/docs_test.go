@@ -169,3 +169,45 @@ func TestLinks(t *testing.T) {
 		}
 	}
 }
+
+// invocation matches a program of ours where a command begins, up to what ends it.
+var invocation = regexp.MustCompile(`(?m)(?:^|[\s'"(])(sf-pull|loki-push|ckpt|dl-replay)( [^|;&<>()\n]*)?`)
+
+// Commands that the pages and the README print have subcommands and flags that
+// their programs know.
+func TestPrintedCommands(t *testing.T) {
+	known := map[string]bool{}
+	for _, f := range helpFlags(t) {
+		known[f.command+" --"+f.name] = true
+	}
+	names, displays := commands(t), map[string][]string{}
+	for name, text := range pages(t) {
+		for _, m := range literal.FindAllStringSubmatch(text, -1) {
+			displays[name] = append(displays[name], unescape.Replace(m[1]))
+		}
+		for _, m := range regexp.MustCompile(`(?m)^\.Dl (.*)$`).FindAllStringSubmatch(text, -1) {
+			displays[name] = append(displays[name], unescape.Replace(m[1]))
+		}
+	}
+	displays["README.md"] = regexp.MustCompile(`(?m)(?:^    .*\n)+`).FindAllString(read(t, "README.md"), -1)
+	seen := 0
+	for name, all := range displays {
+		for _, text := range all {
+			for _, m := range invocation.FindAllStringSubmatch(strings.ReplaceAll(text, "\\\n", " "), -1) {
+				line, _, _ := strings.Cut(m[2]+" ", " -- ")
+				command := m[1]
+				if words := strings.Fields(line); len(words) > 0 && names[command+" "+words[0]] != "" {
+					command += " " + words[0]
+				}
+				for _, flag := range regexp.MustCompile(` --[a-z][a-z-]*`).FindAllString(line, -1) {
+					if seen++; !known[command+flag] {
+						t.Errorf("%s: %s has no%s, in%s", name, command, flag, m[0])
+					}
+				}
+			}
+		}
+	}
+	if seen < 100 {
+		t.Errorf("%d flags are printed", seen)
+	}
+}
