@@ -1,9 +1,11 @@
 package prooftest
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -107,6 +109,38 @@ func testsOf(t *testing.T, dir string) map[string]bool {
 		}
 	}
 	return names
+}
+
+// The manual counts fuzz targets, the inputs that are kept, and faults as they are.
+func TestCountsOfTheManual(t *testing.T) {
+	targets, inputs := 0, 0
+	for _, dir := range []string{"pkg", "cmd", "scripts"} {
+		err := filepath.WalkDir(filepath.Join(testbed.Root, dir), func(path string, d fs.DirEntry, err error) error {
+			switch {
+			case err != nil || d.IsDir():
+			case strings.Contains(path, "/testdata/fuzz/"):
+				inputs++
+			case strings.HasSuffix(path, "_test.go"):
+				data, err := os.ReadFile(path)
+				targets += strings.Count("\n"+string(data), "\nfunc Fuzz")
+				return err
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	faults, _ := readIndex(t)
+	page, err := os.ReadFile(filepath.Join(testbed.Root, "man/sf2loki-proof.7"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{fmt.Sprintf("\n%d targets, with %d inputs ", targets, inputs), fmt.Sprintf("\nnames %d of them", len(faults))} {
+		if !strings.Contains(string(page), text) {
+			t.Errorf("the manual does not say %q", text)
+		}
+	}
 }
 
 func parse(t *testing.T, file string) *ast.File {
