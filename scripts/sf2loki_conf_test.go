@@ -135,6 +135,7 @@ func TestWrongSettings(t *testing.T) {
 		{"SF2LOKI_GRACE=", ""},
 		{"SF2LOKI_GRACE=0", ""},
 		{"SF2LOKI_GRACE=08", `"08" is no number of seconds`},
+		{"SF2LOKI_SECOND=1); system(\"id\"", "SF2LOKI_SECOND is a number"},
 		{"SF2LOKI_METRICS=9100", "SF2LOKI_METRICS is ADDR:PORT"},
 		{"SF2LOKI_METRICS=127.0.0.1:", "SF2LOKI_METRICS is ADDR:PORT"},
 		{"SF2LOKI_METRICS=127.0.0.1:x1", "SF2LOKI_METRICS is ADDR:PORT"},

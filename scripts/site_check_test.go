@@ -28,6 +28,7 @@ func TestCheckFinds(t *testing.T) {
 			return regexp.MustCompile("(?m)^"+name+"=.*$").ReplaceAllLiteralString(text, name+"="+value)
 		}
 	}
+	const tenant = `a|e&'"$(b)` // and a password in the URL of lane a
 	for _, tt := range []struct {
 		name string
 		edit func(string) string // of lane b
@@ -61,14 +62,16 @@ func TestCheckFinds(t *testing.T) {
 		{"one spool for two", set("LOKI_PUSH_SPOOL", "@DIR@/spool-a"), `all lanes: spool @DIR@/spool-a is that of more than one`},
 		{"one lease for two", add("SF2LOKI_LEASE=@DIR@/lease"), `all lanes: lease @DIR@/lease is that of more than one`},
 		{"two writers of one stream", func(text string) string {
-			return set("LOKI_PUSH_TENANT", "a")(set("SF2LOKI_SOURCE", "elf")(text)) + "SF_PULL_LANE=second\nLOKI_PUSH_HOUR_LABEL=none\n"
-		}, `all lanes: stream of eventlogfile API of @URL@ in @LOKI@, tenant a is that of more than one`},
+			return set("LOKI_PUSH_TENANT", tenant)(set("SF2LOKI_SOURCE", "elf")(text)) + "SF_PULL_LANE=second\nLOKI_PUSH_HOUR_LABEL=none\n"
+		}, `all lanes: stream of eventlogfile API of @URL@ in @LOKI@, tenant ` + tenant + ` is that of more than one`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			s := newSite(t, "dash", lokitest.Config{})
 			org, _ := newSiteOrg(t, "00Dxx0000001gPLEAY")
 			s.lane("a", org, nil, "SF2LOKI_METRICS=127.0.0.1:9300", "SF2LOKI_LEASE="+s.path("lease"), "LOKI_PUSH_HOUR_LABEL=none")
+			s.change("a", set("LOKI_PUSH_TENANT", tenant))
+			s.change("a", set("LOKI_PUSH_URL", strings.Replace(s.loki.URL, "://", "://user:planted@", 1)))
 			s.lane("b", org, nil)
 			s.write("empty", "")
 			s.env = append(s.env, "SF_PULL_OF_NO_LANE=x")
@@ -76,6 +79,9 @@ func TestCheckFinds(t *testing.T) {
 			s.change("b", func(text string) string { return here.Replace(tt.edit(text)) })
 			org.ResetRequests()
 			status, out := s.ask("check")
+			if strings.Contains(out, "planted") {
+				t.Errorf("a password is told:\n%s", out)
+			}
 			if requests := len(org.Requests("")) + s.loki.Stats().Requests; requests > 0 {
 				t.Errorf("%d requests", requests)
 			}

@@ -157,7 +157,13 @@ owned() (
 	[ "${LOKI_PUSH_HOUR_LABEL:-}" != none ] ||
 		sed 's/"source":/\n&/g' "$plans/$lane.plan" |
 		sed -n 's/^"source":"\([^"]*\)","event_type":"\([^"]*\)".*/\1 \2/p' | sort -u |
-			sed "s|\$| of ${SF_PULL_LOGIN_URL:-an org} in ${LOKI_PUSH_URL:-}${LOKI_PUSH_TENANT:+, tenant $LOKI_PUSH_TENANT}|; s|^|stream of |"
+			while IFS= read -r stream; do
+				case ${LOKI_PUSH_URL:-} in # perhaps with a password
+				*://*@*) loki=${LOKI_PUSH_URL%%://*}://${LOKI_PUSH_URL##*@} ;;
+				*) loki=${LOKI_PUSH_URL:-} ;;
+				esac
+				printf '%s\n' "stream of $stream of ${SF_PULL_LOGIN_URL:-an org} in $loki${LOKI_PUSH_TENANT:+, tenant $LOKI_PUSH_TENANT}"
+			done
 )
 
 # compare_lanes: what only one lane may have, and events that two would pull.

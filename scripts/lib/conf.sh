@@ -107,6 +107,7 @@ configure() {
 	for number in "$head_grace" "$grace" "$retry_min" "$retry_max" "$loud_min" "$loud_max" "$good"; do
 		case $number in '' | *[!0-9]* | 0?* | ???????*) complain "$conf: \"$number\" is no number of seconds" || return ;; esac
 	done
+	case $second in *[!0-9.]* | *.*.* | .) complain "$conf: SF2LOKI_SECOND is a number" || return ;; esac
 	port=${SF2LOKI_METRICS:-:1}
 	port=${port##*:}
 	case ${SF2LOKI_METRICS:-:1}/$port in *:*/ | *:*/0* | *:*/*[!0-9]* | *:*/??????*) port='' ;; *:*/*) ;; *) port='' ;; esac
