@@ -54,10 +54,11 @@ func TimeVar(fs *flag.FlagSet, p *time.Time, name, usage string) {
 	parsed(fs, p, name, usage, ParseTime, formatTime)
 }
 
-// TimeOrAgeVar is TimeVar that also takes an age, as 7d, counted back from now.
+// TimeOrAgeVar is TimeVar that also takes an age, as 7d, counted back from now. The
+// times are bounds, of any year.
 func TimeOrAgeVar(fs *flag.FlagSet, p *time.Time, name, usage string, now func() time.Time) {
 	parse := func(s string) (time.Time, error) {
-		if t, err := ParseTime(s); err == nil {
+		if t, err := anyTime(s); err == nil {
 			return t, nil
 		}
 		if d, err := ParseDuration(s); err == nil {
@@ -221,11 +222,16 @@ func FormatSize(n int64) string {
 // and a date, which is its midnight in UTC. Years that nanoseconds since the epoch
 // have no number for are none: it would be that of another time.
 func ParseTime(s string) (time.Time, error) {
+	t, err := anyTime(s)
+	if y := t.Year(); err == nil && (y < 1700 || y > 2200) {
+		return time.Time{}, fmt.Errorf("%.80q is no time between 1700 and 2200", s)
+	}
+	return t, err
+}
+
+func anyTime(s string) (time.Time, error) {
 	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04Z07:00", time.DateOnly} {
 		if t, err := time.Parse(layout, s); err == nil {
-			if y := t.Year(); y < 1700 || y > 2200 {
-				return time.Time{}, fmt.Errorf("%.80q is no time between 1700 and 2200", s)
-			}
 			return t.UTC(), nil
 		}
 	}
