@@ -74,7 +74,7 @@ const (
 type Finding struct {
 	Verdict   Verdict `json:"verdict"`
 	Kind      Kind    `json:"kind"`
-	Source    string  `json:"source"`
+	Source    string  `json:"source,omitempty"`
 	EventType string  `json:"event_type,omitempty"`
 	File      string  `json:"file,omitempty"`
 	LogDate   string  `json:"log_date,omitempty"`
@@ -163,8 +163,8 @@ func Join(cfg Config, in *Inputs) *Report {
 	a.losses()
 	a.counts()
 	if !cfg.Until.IsZero() && cfg.Now.Before(cfg.Until.Add(cfg.Late)) {
-		a.find(Finding{Verdict: Early, Kind: StillToCome, Source: elfSource,
-			Text: "files of the window may still come, until " + stamp(cfg.Until.Add(cfg.Late))})
+		a.find(Finding{Verdict: Early, Kind: StillToCome,
+			Text: "what is of the window may still come, until " + stamp(cfg.Until.Add(cfg.Late))})
 	}
 	return a.end()
 }

@@ -159,8 +159,13 @@ func TestMoreEntriesThanRows(t *testing.T) {
 
 // Where there is nothing to look at that is told.
 func TestNothing(t *testing.T) {
-	if r := join(t, "", "", "", nil); len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "was anything pulled?") {
+	r := join(t, "", "", "", func(c *Config) { c.Late = 13 * time.Hour })
+	if len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "was anything pulled?") {
 		t.Errorf("notes %q", r.Notes)
+	}
+	var table bytes.Buffer
+	if err := r.Table(&table, strings.Clone); err != nil || !strings.Contains(table.String(), "\ntoo early: what is of the window may still come, until 2026-07-02T13:00:00Z\n") {
+		t.Errorf("%v: %s", err, table.String())
 	}
 }
 

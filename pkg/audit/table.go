@@ -25,7 +25,11 @@ func (r *Report) Table(out io.Writer, printable func(string) string) error {
 		return err
 	}
 	for _, f := range r.Findings {
-		fmt.Fprintf(w, "\n%s: %s: %s\n", f.Verdict, printable(f.about()), printable(f.Text))
+		about := f.about()
+		if about != "" {
+			about += ": "
+		}
+		fmt.Fprintf(w, "\n%s: %s%s\n", f.Verdict, printable(about), printable(f.Text))
 		if f.Command != "" {
 			fmt.Fprintf(w, "    %s\n", printable(f.Command))
 		}
