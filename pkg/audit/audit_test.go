@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -480,6 +481,25 @@ func TestInputs(t *testing.T) {
 	} {
 		if err := tt.read(NewInputs(), tt.text); sysexits.Of(err) != tt.want {
 			t.Errorf("%q: %v", tt.text, err)
+		}
+	}
+}
+
+// endless is a line without an end.
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = 'x'
+	}
+	return len(p), nil
+}
+
+func TestEndlessLine(t *testing.T) {
+	in := NewInputs()
+	for what, read := range map[string]func(string, io.Reader) error{"listing": in.Listing, "ledger": in.Ledger, "counts": in.Counts} {
+		if err := read("x", endless{}); sysexits.Of(err) != sysexits.DataErr || !strings.Contains(err.Error(), "line 1: more than") {
+			t.Errorf("%s: %v", what, err)
 		}
 	}
 }

@@ -174,8 +174,13 @@ func (d *digest) done() Input {
 func (in *Inputs) reading(what, name string, r io.Reader, each func(line []byte) error) error {
 	d := newDigest(what, name)
 	lines := bufio.NewReaderSize(io.TeeReader(r, d), 64<<10)
+	var line []byte
 	for n := 1; ; n++ {
-		line, err := lines.ReadBytes('\n')
+		var err error
+		line, err = readLine(lines, line[:0])
+		if errors.Is(err, errLongLine) {
+			return sysexits.Errorf(sysexits.DataErr, "%s %s, line %d: %w", what, name, n, err)
+		}
 		if err == nil || what != ledgerName && len(bytes.TrimSpace(line)) > 0 {
 			if eerr := each(bytes.TrimSpace(line)); eerr != nil {
 				return fmt.Errorf("%s %s, line %d: %w", what, name, n, eerr)
@@ -193,6 +198,25 @@ func (in *Inputs) reading(what, name string, r io.Reader, each func(line []byte)
 }
 
 const ledgerName = "ledger"
+
+// maxLine is more than an acknowledgement has, so more than a line of a ledger.
+const maxLine = 33 << 20
+
+var errLongLine = fmt.Errorf("more than %d MiB", maxLine>>20)
+
+// readLine appends the next line to line.
+func readLine(r *bufio.Reader, line []byte) ([]byte, error) {
+	for {
+		part, err := r.ReadSlice('\n')
+		if len(line)+len(part) > maxLine {
+			return line, errLongLine
+		}
+		line = append(line, part...)
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return line, err
+		}
+	}
+}
 
 // Listing reads the output of sf-pull list.
 func (in *Inputs) Listing(name string, r io.Reader) error {

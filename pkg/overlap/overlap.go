@@ -53,17 +53,23 @@ const (
 	apexlog = "apexlog"
 )
 
+// maxBytes is far beyond the plans of a file.
+const maxBytes = 4 << 20
+
 // Read reads the plans of one file: one JSON object after the other.
 func Read(name string, r io.Reader) ([]Plan, error) {
-	d := json.NewDecoder(r)
+	left := &io.LimitedReader{R: r, N: maxBytes + 1}
+	d := json.NewDecoder(left)
 	var plans []Plan
 	for {
 		p := Plan{File: name}
 		err := d.Decode(&p)
-		if errors.Is(err, io.EOF) && len(plans) > 0 {
+		if errors.Is(err, io.EOF) && len(plans) > 0 && left.N > 0 {
 			return plans, nil
 		}
 		switch {
+		case left.N == 0:
+			return nil, fmt.Errorf("%s has more than %d MiB, and no plans have", name, maxBytes>>20)
 		case errors.Is(err, io.EOF):
 			return nil, fmt.Errorf("%s holds no plan", name)
 		case err != nil:

@@ -172,10 +172,10 @@ func TestRead(t *testing.T) {
 		t.Errorf("%d plans, %v", len(p), err)
 	}
 	for text, want := range map[string]string{
-		"": "a holds no plan", "{": "a: unexpected EOF", "[]": "a: json", `{"labels":{}}`: "a holds an object that is no plan",
+		"": "a holds no plan", "{": "a: unexpected EOF", "[]": "a: json", strings.Repeat(" ", maxBytes+1): "a has more than 4 MiB", elf("Login") + strings.Repeat(" ", maxBytes): "a has more than 4 MiB", `{"labels":{}}`: "a holds an object that is no plan",
 	} {
 		if _, err := Read("a", strings.NewReader(text)); err == nil || !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("%q: %v, want %s", text, err, want)
+			t.Errorf("%.80q: %v, want %s", text, err, want)
 		}
 	}
 }
