@@ -82,20 +82,13 @@ func (s *stats) exec(_ context.Context, args []string) error {
 	readErr := r.each(func(_ int, f *spool.File) error {
 		inFile := map[string]*spool.Summary{}
 		_, err := r.file(f, func(l *spool.Letter, status spool.Status) error {
-			key := s.key(l, status)
-			if inFile[key] == nil {
-				inFile[key] = spool.NewSummary(window)
-			}
-			inFile[key].Add(l, status)
+			s.group(inFile, s.key(l, status), window).Add(l, status)
 			return nil
 		})
 		mu.Lock()
 		defer mu.Unlock()
 		for key, sum := range inFile {
-			if groups[key] == nil {
-				groups[key] = spool.NewSummary(window)
-			}
-			groups[key].Merge(sum)
+			s.group(groups, key, window).Merge(sum)
 			read += sum.Records
 		}
 		s.app.Progress(fmt.Sprintf("%d records", read))
@@ -115,6 +108,24 @@ func (s *stats) exec(_ context.Context, args []string) error {
 }
 
 const keySep = "\x00"
+
+// Beyond mostGroups all others are one, as those with very long names are, so
+// that no spool fills the memory.
+const (
+	mostGroups = 20_000
+	longGroup  = 1024
+)
+
+// group is the one of groups that key belongs to.
+func (s *stats) group(groups map[string]*spool.Summary, key string, window spool.Window) *spool.Summary {
+	if groups[key] == nil && (len(groups) >= mostGroups || len(key) > longGroup) {
+		key = strings.TrimSuffix(strings.Repeat("other"+keySep, len(s.by)), keySep)
+	}
+	if groups[key] == nil {
+		groups[key] = spool.NewSummary(window)
+	}
+	return groups[key]
+}
 
 func (s *stats) key(l *spool.Letter, status spool.Status) string {
 	values := make([]string, len(s.by))

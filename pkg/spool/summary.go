@@ -57,10 +57,18 @@ func (s *Summary) Add(l *Letter, status Status) {
 		return
 	}
 	s.Waiting++
-	s.Reasons[string(l.Reason())]++
+	s.addReason(string(l.Reason()), 1)
 	if at, ok := l.Time(); ok && l.HasLine() {
 		s.addEvent(at)
 	}
+}
+
+// addReason counts reasons apart as kinds are.
+func (s *Summary) addReason(reason string, n int64) {
+	if _, ok := s.Reasons[reason]; !ok && (len(s.Reasons) >= mostKinds || len(reason) > longKind) {
+		reason = otherKind
+	}
+	s.Reasons[reason] += n
 }
 
 // Merge counts what other counted, which has not been sealed.
@@ -74,7 +82,7 @@ func (s *Summary) Merge(other *Summary) {
 		s.Statuses[status] += n
 	}
 	for reason, n := range other.Reasons {
-		s.Reasons[reason] += n
+		s.addReason(reason, n)
 	}
 	s.distinct.ids = append(s.distinct.ids, other.distinct.ids...)
 	for _, span := range []struct{ first, last, otherFirst, otherLast **time.Time }{

@@ -2,6 +2,7 @@ package spool
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -44,5 +45,22 @@ func TestMerge(t *testing.T) {
 	want, _ := json.Marshal(whole)
 	if string(got) != string(want) || whole.Unique != 4 || whole.Beyond == 0 || whole.NextBeyond == nil {
 		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+// However many reasons there are, a thousand are told apart.
+func TestManyReasons(t *testing.T) {
+	one, all := NewSummary(Window{}), NewSummary(Window{})
+	for i := range 3 * mostKinds {
+		one.addReason(fmt.Sprint(i), 1)
+	}
+	one.addReason(strings.Repeat("x", longKind+1), 1)
+	all.addReason("before", 1)
+	all.Merge(one)
+	if n := one.Reasons[otherKind]; len(one.Reasons) != mostKinds+1 || n != 2*mostKinds+1 {
+		t.Errorf("%d reasons, %d other", len(one.Reasons), n)
+	}
+	if n := all.Reasons[otherKind]; len(all.Reasons) > mostKinds+1 || n < 2*mostKinds+1 {
+		t.Errorf("%d reasons of both, %d other", len(all.Reasons), n)
 	}
 }
