@@ -169,8 +169,8 @@ func (f *Files) pull(ctx context.Context, e *emitter, path string) error {
 		return &badFile{path, err.Error()}
 	case err != nil:
 		return sysexits.Wrap(sysexits.IOErr, err)
-	case v.header == nil: // what was to write it may have failed
-		return &badFile{path, "it is empty, without even a header"}
+	case v.header == nil && file.piped: // a file may be empty; here a command has failed
+		return &badFile{path, "nothing came through the pipe, not even a header"}
 	}
 	e.setType(f.cfg.EventType)
 	err = e.file(ctx, f.parcel(path, file, v), v)
@@ -198,7 +198,8 @@ func endless(info os.FileInfo) bool {
 type onDisk struct {
 	*os.File
 	size     int64
-	modified int64 // 0: it came through a pipe
+	modified int64 // 0: it is no file on disk
+	piped    bool  // it came through a pipe, or is standard input
 }
 
 func (d *onDisk) body() body { return body{d.File, d.size} }
@@ -206,7 +207,8 @@ func (d *onDisk) body() body { return body{d.File, d.size} }
 // open opens a file; what can be read only once is kept first.
 func (f *Files) open(path string) (*onDisk, error) {
 	var from io.Reader = f.cfg.Stdin
-	if path != Stdin {
+	piped := path == Stdin
+	if !piped {
 		file, err := os.Open(path)
 		if err != nil {
 			return nil, sysexits.Wrap(sysexits.Config, err)
@@ -217,16 +219,16 @@ func (f *Files) open(path string) (*onDisk, error) {
 			return nil, sysexits.Wrap(sysexits.Config, err)
 		}
 		if info.Mode().IsRegular() {
-			return &onDisk{file, info.Size(), info.ModTime().UnixNano()}, nil
+			return &onDisk{File: file, size: info.Size(), modified: info.ModTime().UnixNano()}, nil
 		}
 		defer file.Close()
-		from = file
+		from, piped = file, info.Mode()&os.ModeNamedPipe != 0
 	}
 	kept, size, err := keep(f.cfg.TmpDir, from)
 	if err != nil {
 		return nil, sysexits.Wrap(sysexits.IOErr, fmt.Errorf("read %s: %w", path, err))
 	}
-	return &onDisk{File: kept, size: size}, nil
+	return &onDisk{File: kept, size: size, piped: piped}, nil
 }
 
 // sniff refuses what is plainly no CSV file.

@@ -376,11 +376,11 @@ func TestFileMisuse(t *testing.T) {
 		{"page", sysexits.DataErr, []string{write(t, "<html></html>")}},
 		{"JSON", sysexits.DataErr, []string{write(t, `[{"errorCode":"X"}]`)}},
 		{"broken header", sysexits.DataErr, []string{write(t, "A,B\"C\n\"1\",\"2\"\n")}},
-		{"empty", sysexits.DataErr, []string{write(t, "")}},
-		{"empty lines", sysexits.DataErr, []string{write(t, "\xef\xbb\xbf\n\n")}},
+		{"empty", sysexits.OK, []string{write(t, "")}},
+		{"empty pipe", sysexits.DataErr, []string{Stdin}},
 		{"open", sysexits.DataErr, []string{write(t, "A,TIMESTAMP\n\"1\",\"20260701100000\"\n\"2\",\"2026")}},
 	} {
-		_, err := pullFiles(t, nil, nil, tt.path...)
+		_, err := pullFiles(t, nil, func(cfg *FilesConfig) { cfg.Stdin = strings.NewReader("") }, tt.path...)
 		if got := sysexits.Of(err); got != tt.code {
 			t.Errorf("%s: status %d, want %d: %v", tt.name, got, tt.code, err)
 		}
