@@ -43,13 +43,13 @@ type fileRow struct {
 	*spool.Summary
 }
 
-func (l *list) exec(_ context.Context, args []string) error {
+func (l *list) exec(ctx context.Context, args []string) error {
 	r, err := l.sel.read(l.app, args)
 	if err != nil {
 		return err
 	}
 	defer r.close()
-	rows, err := l.rows(r)
+	rows, err := l.rows(ctx, r)
 	l.app.Progress("")
 	if err != nil {
 		return err
@@ -68,7 +68,7 @@ func (l *list) exec(_ context.Context, args []string) error {
 }
 
 // rows is a row for each file, and last one for all of them.
-func (l *list) rows(r *reading) ([]*fileRow, error) {
+func (l *list) rows(ctx context.Context, r *reading) ([]*fileRow, error) {
 	window := spool.Window{Now: time.Now(), MaxAge: l.maxAge}
 	rows := make([]*fileRow, len(r.set.Files))
 	total := spool.NewSummary(window)
@@ -78,7 +78,7 @@ func (l *list) rows(r *reading) ([]*fileRow, error) {
 		sum := spool.NewSummary(window)
 		info, err := r.file(f, func(letter *spool.Letter, s spool.Status) error {
 			sum.Add(letter, s)
-			return nil
+			return ctx.Err()
 		})
 		if err != nil {
 			return err

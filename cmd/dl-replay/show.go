@@ -38,7 +38,7 @@ func newShow(app *cli.App, stock *stock) *ffcli.Command {
 
 var idPattern = regexp.MustCompile(`^[0-9a-f]{6,32}$`)
 
-func (s *show) exec(_ context.Context, args []string) error {
+func (s *show) exec(ctx context.Context, args []string) error {
 	var files []string
 	for _, arg := range args {
 		if _, err := os.Lstat(arg); err != nil && idPattern.MatchString(arg) {
@@ -56,6 +56,9 @@ func (s *show) exec(_ context.Context, args []string) error {
 	n := 0
 	err = r.all(func(f *spool.File, l *spool.Letter, status spool.Status) error {
 		n++
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 		if s.json {
 			return printObject(out, f, l, status)
 		}

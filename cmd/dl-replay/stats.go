@@ -64,7 +64,7 @@ func eventTime(l *spool.Letter, layout string) string {
 	return time.Unix(0, at).UTC().Format(layout)
 }
 
-func (s *stats) exec(_ context.Context, args []string) error {
+func (s *stats) exec(ctx context.Context, args []string) error {
 	for _, name := range s.by {
 		if dimensions[name] == nil {
 			return cli.Usagef("--by %q: it may be %s", name, strings.Join(slices.Sorted(maps.Keys(dimensions)), ", "))
@@ -83,7 +83,7 @@ func (s *stats) exec(_ context.Context, args []string) error {
 		inFile := map[string]*spool.Summary{}
 		_, err := r.file(f, func(l *spool.Letter, status spool.Status) error {
 			s.group(inFile, s.key(l, status), window).Add(l, status)
-			return nil
+			return ctx.Err()
 		})
 		mu.Lock()
 		defer mu.Unlock()
