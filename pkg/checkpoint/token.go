@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"sf2loki/pkg/record"
 	"sf2loki/pkg/sysexits"
 )
 
@@ -61,7 +62,7 @@ func (t token) time() (time.Time, bool) {
 func parseTime(text string) (time.Time, bool) {
 	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999Z0700", time.DateOnly} {
 		if t, err := time.Parse(layout, text); err == nil {
-			return t.UTC(), t.Year() >= 1700 && t.Year() <= 2200
+			return t.UTC(), record.Countable(t)
 		}
 	}
 	return time.Time{}, false

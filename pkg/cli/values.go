@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"sf2loki/pkg/record"
 )
 
 // value is a flag.Value made of two functions.
@@ -220,10 +222,10 @@ func FormatSize(n int64) string {
 
 // ParseTime reads RFC 3339 with any offset and fraction, also without seconds,
 // and a date, which is its midnight in UTC. Years that nanoseconds since the epoch
-// have no number for are none: it would be that of another time.
+// have no number for are refused.
 func ParseTime(s string) (time.Time, error) {
 	t, err := anyTime(s)
-	if y := t.Year(); err == nil && (y < 1700 || y > 2200) {
+	if err == nil && !record.Countable(t) {
 		return time.Time{}, fmt.Errorf("%.80q is no time between 1700 and 2200", s)
 	}
 	return t, err

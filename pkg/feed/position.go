@@ -200,7 +200,7 @@ func parseDaemon(text []byte) (Position, error) {
 // ParseBareTime reads a position that is just a time, or a date.
 func ParseBareTime(text string) (int64, error) {
 	text = strings.TrimSpace(text)
-	if t, err := time.Parse(time.DateOnly, text); err == nil && inRange(t) {
+	if t, err := time.Parse(time.DateOnly, text); err == nil && record.Countable(t) {
 		return t.UnixNano(), nil
 	}
 	if at, ok := ParseTime([]byte(text)); ok {
@@ -221,14 +221,11 @@ func ParseTime(text []byte) (int64, bool) {
 		return at, true
 	}
 	t, err := salesforce.ParseTime(string(text))
-	if err != nil || !inRange(t) {
+	if err != nil || !record.Countable(t) {
 		return 0, false
 	}
 	return t.UnixNano(), true
 }
-
-// inRange tells of a time that nanoseconds since the epoch have a number for.
-func inRange(t time.Time) bool { return t.Year() >= 1700 && t.Year() <= 2200 }
 
 // Millis cuts a time to whole milliseconds, which is what Salesforce compares.
 func Millis(ns int64) int64 {

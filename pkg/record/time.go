@@ -57,6 +57,11 @@ func ParseTime(b []byte) (int64, error) {
 	return t.UnixNano(), nil
 }
 
+// Countable tells whether nanoseconds since the epoch have a number for t, and for
+// what is some decades before and after it. UnixNano makes another time of one that
+// is not.
+func Countable(t time.Time) bool { return t.Year() >= 1700 && t.Year() <= 2200 }
+
 // strict checks what the time package is lenient in.
 func strict(b []byte) bool {
 	if len(b) < len("2006-01-02T15:04:05Z") || b[13] != ':' {

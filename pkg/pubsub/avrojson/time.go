@@ -96,7 +96,7 @@ func parseTime(text []byte) (int64, bool) {
 		return 0, false
 	}
 	t, err := time.Parse("2006-01-02T15:04:05.999999999Z0700", string(text))
-	if err != nil || t.Year() < 1700 || t.Year() > 2200 { // nanoseconds have no number for it
+	if err != nil || !record.Countable(t) {
 		return 0, false
 	}
 	return t.UnixNano(), true

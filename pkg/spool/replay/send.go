@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"syscall"
 
@@ -36,6 +37,9 @@ func (r *run) send(ctx context.Context, c *child) (err error) {
 		c.stdin.Close()
 		if errors.Is(werr, syscall.EPIPE) {
 			werr = nil // the command's own end says why
+		}
+		if werr != nil {
+			werr = sysexits.Wrap(sysexits.IOErr, fmt.Errorf("write to the command: %w", werr))
 		}
 		err = errors.Join(err, werr)
 	}()
