@@ -57,7 +57,8 @@ func isLoopback(host string) bool {
 
 // parseEndpoint reads HOST, HOST:PORT, https:// and http:// with either.
 func parseEndpoint(text string) (pubsub.Endpoint, error) {
-	bad := cli.Usagef("--endpoint %q: want HOST:PORT, as %s:%s", text, pubsubHost, pubsubPort)
+	shown := text[strings.LastIndexByte(text, '@')+1:] // without a password
+	bad := cli.Usagef("--endpoint %q: want HOST:PORT, as %s:%s", shown, pubsubHost, pubsubPort)
 	scheme, rest, found := strings.Cut(text, "://")
 	if !found {
 		scheme, rest = "https", text

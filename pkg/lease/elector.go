@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"time"
 
 	"sf2loki/pkg/backoff"
@@ -219,6 +220,9 @@ func (e *Elector) nextEpoch(ctx context.Context) (uint64, error) {
 			}
 		}
 		highest = max(highest, epoch)
+	}
+	if highest == math.MaxUint64 {
+		return 0, sysexits.Errorf(sysexits.Config, "the epoch of the lease or of a document is %d, and none is above it; was it edited?", highest)
 	}
 	return highest + 1, nil
 }

@@ -90,7 +90,7 @@ func Parse(data []byte) (Record, error) {
 		return Record{}, ErrCorrupt
 	}
 	var members map[string]json.RawMessage
-	if err := json.Unmarshal(data, &members); err != nil {
+	if err := json.Unmarshal(data, &members); err != nil || members == nil {
 		return Record{}, sysexits.Errorf(sysexits.Config, "not a lease but other JSON; name a place of its own for the lease")
 	}
 	if _, ok := members["holder"]; !ok && len(members) > 0 {

@@ -291,7 +291,7 @@ func TestCorrupt(t *testing.T) {
 
 // What is no lease is never written over, by a standby or a leader.
 func TestForeign(t *testing.T) {
-	for _, text := range []string{`{"eventlogfile:Login":"x"}`, `[]`, `"x"`, `7`, `{"v":2,"holder":"a","epoch":1}`,
+	for _, text := range []string{`{"eventlogfile:Login":"x"}`, `[]`, `null`, `{"holder":null,"epoch":18446744073709551615}`, `"x"`, `7`, `{"v":2,"holder":"a","epoch":1}`,
 		`{"v":1,"holder":"a","epoch":"x"}`, `{"v":1,"holder":"a","epoch":1,"ttl":"soon"}`,
 		`{"holder":"` + strings.Repeat("x", lease.MaxBytes), `{` + strings.Repeat(`"":0,`, lease.MaxBytes) + `"":0}`} {
 		synctest.Test(t, func(t *testing.T) {
