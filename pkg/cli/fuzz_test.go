@@ -162,7 +162,7 @@ func FuzzTextfile(f *testing.F) {
 	for _, s := range []string{
 		"# TYPE sf2loki_a_total counter\nsf2loki_a_total{instance_name=\"i\",x=\"1\"} 5\nsf2loki_a_total{instance_name=\"i\",x=\"2\"} 7\nsf2loki_a_total{instance_name=\"j\"} 9\n",
 		"# TYPE sf2loki_h histogram\nsf2loki_h_bucket{instance_name=\"i\",le=\"1\"} 2\nsf2loki_h_bucket{instance_name=\"i\",le=\"+Inf\"} 3\nsf2loki_h_sum{instance_name=\"i\"} 4\nsf2loki_h_count{instance_name=\"i\"} 3\n",
-		"# TYPE sf2loki_a_total gauge\nsf2loki_a_total 5\n", "sf2loki_a_total{x=\"1\"} NaN\n", "# TYPE sf2loki_a_total counter\nsf2loki_a_total{instance_name=\"i\"} -1\nsf2loki_a_total{instance_name=\"i\"} +Inf\n",
+		"# TYPE sf2loki_a_total gauge\nsf2loki_a_total 5\n", "sf2loki_a_total{x=\"1\"} NaN\n", "sf2loki_a_total " + strings.Repeat("x", 5000) + "\n", "# TYPE sf2loki_a_total counter\nsf2loki_a_total{instance_name=\"i\"} -1\nsf2loki_a_total{instance_name=\"i\"} +Inf\n",
 		"# TYPE sf2loki_h histogram\nsf2loki_h_count{instance_name=\"i\"} -3\n", "", "{", "# HELP sf2loki_a_total x\n",
 	} {
 		f.Add([]byte(s))

@@ -37,7 +37,11 @@ func readTextfile(path string) (textfile, error) {
 		return nil, err
 	}
 	parser := expfmt.NewTextParser(model.LegacyValidation)
-	return parser.TextToMetricFamilies(bytes.NewReader(data))
+	families, err := parser.TextToMetricFamilies(bytes.NewReader(data))
+	if err != nil {
+		err = fmt.Errorf("%.300v", err) // it quotes what it cannot read, whole
+	}
+	return families, err
 }
 
 // openFile makes path the textfile and reads what it holds.

@@ -19,7 +19,7 @@ const (
 	pushCeiling   = 64 // ordinary lines, whatever the server does
 	commitCeiling = 64 // ordinary acknowledgements, whatever the store does
 	storeCeiling  = 200
-	replayCeiling = 32
+	replayCeiling = 48
 	runCeiling    = 64 // dl-replay run, whatever its command does, with few letters
 )
 
